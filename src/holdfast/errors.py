@@ -1,0 +1,81 @@
+"""Every exception Holdfast raises on purpose.
+
+    HoldfastError
+    ├── InvalidArgument (ValueError)    a value no job, queue or lease can have
+    │   └── PayloadError                content PostgreSQL cannot store, or larger than the cap
+    ├── JobNotFound (KeyError)          no live or archived job has this id
+    ├── JobExists                       the id is taken, by a live or a finished job
+    ├── WrongState                      the job is not in a state this operation starts from
+    ├── LeaseLost                       the caller does not hold the job (any more)
+    ├── ResourceBusy                    another job holds the resource
+    ├── SchemaMissing                   Holdfast is not installed in this database
+    ├── SchemaTooNew                    the database was installed by a newer Holdfast
+    ├── SchemaTooOld                    the database needs `holdfast migrate up`
+    ├── DatabaseUnavailable             no answer in time, or no connection
+    └── EmbeddedError                   the private PostgreSQL cannot be had here
+        ├── BinariesNotFound            no PostgreSQL programs on this machine
+        └── DirectoryUnusable           the data directory cannot be used
+"""
+
+
+class HoldfastError(Exception):
+    """The root of the tree above."""
+
+
+class InvalidArgument(HoldfastError, ValueError):
+    """A value that no job, queue, lease or setting can have."""
+
+
+class PayloadError(InvalidArgument):
+    """Content that PostgreSQL cannot store, or that is larger than the cap."""
+
+
+class JobNotFound(HoldfastError, KeyError):
+    """No live or archived job has this id."""
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+
+class JobExists(HoldfastError):
+    """The id is taken, by a live or by a finished job."""
+
+
+class WrongState(HoldfastError):
+    """The job is not in a state this operation starts from."""
+
+
+class LeaseLost(HoldfastError):
+    """The caller does not hold the job, or holds it no more."""
+
+
+class ResourceBusy(HoldfastError):
+    """Another job holds the resource."""
+
+
+class SchemaMissing(HoldfastError):
+    """Holdfast is not installed in this database."""
+
+
+class SchemaTooNew(HoldfastError):
+    """The database was installed by a newer Holdfast than this code."""
+
+
+class SchemaTooOld(HoldfastError):
+    """The database was installed by an older Holdfast and needs `holdfast migrate up`."""
+
+
+class DatabaseUnavailable(HoldfastError):
+    """The database gave no answer in time, or no connection could be made."""
+
+
+class EmbeddedError(HoldfastError):
+    """The private PostgreSQL cannot be had here."""
+
+
+class BinariesNotFound(EmbeddedError):
+    """No PostgreSQL programs were found on this machine."""
+
+
+class DirectoryUnusable(EmbeddedError):
+    """The data directory cannot be used."""
