@@ -1,0 +1,227 @@
+-- The mutation path, first half: jobs that are locked already and end now.
+-- Order of effects, whatever the entry point: archive, release dependents, notify, trace.
+
+-- Move jobs into the archive and free what they held: jobs that are locked and judged already, or, with p_guarded, those that
+-- are still completable and held under the given lease and worker (null: whoever). Deletes in id order.
+-- Answers which went, and what the next steps need to know, so that jobs without dependents, keys and streams cost one
+-- statement: which had dependents, and whether others' streams have room now.
+-- Index: the primary key, by nested loop from the given ids (other plans are switched off: they read the whole table).
+create or replace function _archive_and_delete_jobs(
+  p_ids bigint[],
+  p_operations text[],
+  p_targets job_state[],
+  p_results jsonb[],
+  p_result_bytes bytea[],
+  p_messages text[],
+  p_tracebacks text[],
+  p_stream_id bigint,
+  p_guarded boolean default false,
+  p_lease_ids text[] default null,
+  p_named boolean[] default null,
+  p_worker_id text default null,
+  out o_gone bigint[],
+  out o_parents bigint[],
+  out o_streams_freed boolean
+)
+language plpgsql
+set search_path from current
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_now timestamptz := _clock();
+  v_holders bigint[];
+  v_children bigint[];
+  v_counted boolean;
+begin
+  with gone as (
+    delete from jobs job
+    using (
+      select *
+      from unnest(
+        p_ids, p_operations, p_targets, p_results, p_result_bytes, p_messages, p_tracebacks, p_lease_ids, p_named)
+        as given (id, operation, target, result, result_bytes, message, traceback, lease_id, named)
+      order by given.id
+    ) as finish
+    where job.id = finish.id
+      and (
+        not p_guarded
+        or (
+          job.state in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY')
+          and (finish.lease_id is null or job.lease_id::text = finish.lease_id)
+          and (p_worker_id is null or job.assignee_id = p_worker_id)
+          and (finish.named is null or finish.named = (job.name is not null))
+        )
+      )
+    returning job.*, finish.operation, finish.target, finish.result, finish.result_bytes, finish.message, finish.traceback
+  ), kept as (
+    insert into archived_jobs (
+      id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,
+      attempts, lease_expiration_count, consecutive_expirations, queue, assignee_id, name, task, payload, payload_bytes,
+      result, result_bytes, max_attempts, expires_at, last_retry_at, timeout_s, tags, resource_keys, singleton_key,
+      if_parent_fails, error_message, error_traceback, retry, wait_for, forfeited_stream_id)
+    select
+      gone.id, gone.available_at, gone.created_at, v_now, gone.lease_expires_at, gone.assigned_at, gone.started_at,
+      gone.lease_id, gone.target, gone.priority,
+      case gone.operation when 'stop_with_retry' then gone.attempts + 1 else gone.attempts end,
+      gone.lease_expiration_count
+        + case gone.operation when 'lapse' then 1 else 0 end,
+      case
+        when gone.target = 'COMPLETED' then 0
+        when gone.operation = 'lapse' then gone.consecutive_expirations + 1
+        else gone.consecutive_expirations
+      end,
+      gone.queue, gone.assignee_id, gone.name, gone.task, gone.payload, gone.payload_bytes,
+      gone.result, gone.result_bytes, gone.max_attempts, gone.expires_at,
+      case gone.operation when 'stop_with_retry' then v_now else gone.last_retry_at end,
+      gone.timeout_s, gone.tags, gone.resource_keys, gone.singleton_key, gone.if_parent_fails,
+      case when gone.message is null then gone.error_message else gone.message end,
+      case when gone.message is null then gone.error_traceback else gone.traceback end,
+      gone.retry,
+      case when gone.waiting_on > 0
+        then array(select waits.parent from job_waits waits where waits.child_id = gone.id order by waits.position)
+      end,
+      case gone.operation when 'acknowledge_not_executing' then gone.stream_id end
+    from gone
+  )
+  select
+    array_agg(gone.id),
+    array_agg(gone.id) filter (where gone.waiters > 0),
+    array_agg(gone.id) filter (where gone.has_holds),
+    array_agg(gone.id) filter (where gone.waiting_on > 0),
+    bool_or(gone.operation = 'stop_with_retry'),
+    coalesce(bool_or(
+      gone.state in ('RUNNING', 'CANCELLING') and gone.stream_id is not null
+      and gone.stream_id is distinct from p_stream_id), false)
+  into o_gone, o_parents, v_holders, v_children, v_counted, o_streams_freed
+  from gone;
+
+  if v_holders is not null then
+    delete from holds where job_id = any (v_holders);
+  end if;
+  if v_children is not null then
+    delete from job_waits where child_id = any (v_children);
+  end if;
+  if v_counted then
+    insert into job_errors (job_id, attempt, at, worker_id, message, traceback)
+    select job.id, job.attempts, v_now, job.assignee_id, coalesce(finish.message, ''), finish.traceback
+    from unnest(p_ids, p_operations, p_messages, p_tracebacks) as finish (id, operation, message, traceback)
+    join archived_jobs job on job.id = finish.id
+    where finish.operation = 'stop_with_retry';
+  end if;
+end $$;
+
+-- Everything that happens when jobs end (see above for the guard). Answers which did. p_wake: jobs that became ready in the same statement, so that one
+-- signal per queue serves them and the dependents released here.
+create or replace function _finish_locked_jobs(
+  p_ids bigint[],
+  p_operations text[],
+  p_targets job_state[],
+  p_results jsonb[] default null,
+  p_result_bytes bytea[] default null,
+  p_messages text[] default null,
+  p_tracebacks text[] default null,
+  p_worker_id text default null,
+  p_stream_id bigint default null,
+  p_trace_context jsonb default '{}',
+  p_wake bigint[] default null,
+  p_guarded boolean default false,
+  p_lease_ids text[] default null,
+  p_named boolean[] default null,
+  p_guard_worker_id text default null
+) returns bigint[]
+language plpgsql set search_path from current
+as $$
+declare
+  v_gone bigint[];
+  v_parents bigint[];
+  v_streams_freed boolean;
+  v_wake bigint[] := p_wake;
+begin
+  select done.o_gone, done.o_parents, done.o_streams_freed
+  into v_gone, v_parents, v_streams_freed
+  from _archive_and_delete_jobs(
+    p_ids, p_operations, p_targets, p_results, p_result_bytes, p_messages, p_tracebacks, p_stream_id,
+    p_guarded, p_lease_ids, p_named, p_guard_worker_id) as done;
+
+  if v_parents is not null then
+    v_wake := v_wake || _update_waiters(v_parents, p_worker_id);
+  end if;
+  if v_wake is not null then
+    perform _notify_needs(v_wake);
+  end if;
+  if v_streams_freed then
+    perform _notify_freed();
+  end if;
+  if p_guarded then
+    p_operations := p_operations[:cardinality(v_gone)];
+  end if;
+  perform _trace_finished(v_gone, p_operations, p_worker_id, p_trace_context);
+  return v_gone;
+end $$;
+
+create or replace function _trace_finished(
+  p_ids bigint[], p_operations text[], p_worker_id text, p_trace_context jsonb
+) returns void
+language plpgsql
+set search_path from current
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  v_level text := (select trace_level from settings where only_row);
+begin
+  if p_ids is null or v_level = 'off' or (v_level = 'exceptions' and array_remove(p_operations, 'complete') = '{}') then
+    return;
+  end if;
+  insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
+  select
+    _public_id(job.name, job.id),
+    case finish.operation
+      when 'complete' then 'job_finished'
+      when 'stop_with_retry' then 'job_failed'
+      when 'lapse' then 'lease_expired'
+      when 'release' then 'job_released'
+      else 'job_cancelled'
+    end,
+    coalesce(p_worker_id, job.assignee_id),
+    job.finalized_at,
+    jsonb_strip_nulls(jsonb_build_object('operation', finish.operation, 'lease_id', job.lease_id)) || p_trace_context,
+    jsonb_build_object('state', job.state, 'attempts', job.attempts)
+  from unnest(p_ids, p_operations) as finish (id, operation)
+  join archived_jobs job on job.id = finish.id
+  where v_level = 'all' or finish.operation <> 'complete';
+end $$;
+
+-- Seed 003's single forms. Each is its set-based sibling with one element.
+
+create or replace function _archive_and_delete_job(p_locked_job jobs_with_status) returns jobs_archive
+language plpgsql set search_path from current
+as $$
+declare
+  v_row jobs_archive;
+begin
+  perform _archive_and_delete_jobs(
+    array[p_locked_job.number], array['complete'], array['COMPLETED'::job_state], null, null, null, null, null);
+  select archive.* into v_row from jobs_archive archive where archive.number = p_locked_job.number;
+  return v_row;
+end $$;
+
+create or replace function _complete_locked_job(
+  p_locked_job jobs_with_status,
+  p_worker_id text,
+  p_trace_context jsonb default '{}'
+) returns boolean
+language plpgsql set search_path from current
+as $$
+begin
+  perform _finish_locked_jobs(
+    array[p_locked_job.number], array['complete'], array['COMPLETED'::job_state],
+    p_worker_id => p_worker_id, p_trace_context => coalesce(p_trace_context, '{}'));
+  return true;
+end $$;

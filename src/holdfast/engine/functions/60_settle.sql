@@ -1,0 +1,387 @@
+-- Settling: what an execution came to, for many jobs at once, with a verdict for each. Every other change of a held job
+-- (release, lapse, cancel) comes through here too, so there is one place that locks, decides and applies.
+
+-- Guard: a given lease must be the job's lease, a given worker its holder, the state one the operation starts from; all
+-- tested under the row lock, taken in id order. A refused job is left alone.
+-- Verdicts: settled; lease_lost (claimed by another, handed back, or never the caller's); already (this very lease has
+-- settled it so: the answer to a repeated call whose first reply was lost); wrong_state; not_found.
+create or replace function _settle(
+  p_ids bigint[],
+  p_operations text[],
+  p_lease_ids text[] default null,
+  p_named boolean[] default null,
+  p_results jsonb[] default null,
+  p_result_bytes bytea[] default null,
+  p_messages text[] default null,
+  p_tracebacks text[] default null,
+  p_delays double precision[] default null,
+  p_available_at timestamptz[] default null,
+  p_permanent boolean[] default null,
+  p_worker_id text default null,
+  p_stream_id bigint default null,
+  p_trace_context jsonb default '{}',
+  p_recorded_worker_id text default null
+) returns table (ordinal bigint, reason text, state job_state)
+language plpgsql
+set search_path from current
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_recorded text := coalesce(p_recorded_worker_id, p_worker_id);
+  v_ordinals bigint[];
+  v_reasons text[];
+  v_states job_state[];
+  v_ending bigint[];
+  v_ending_operations text[];
+  v_ending_targets job_state[];
+  v_results jsonb[];
+  v_result_bytes bytea[];
+  v_ending_messages text[];
+  v_ending_tracebacks text[];
+  v_cancelling bigint[];
+  v_back bigint[];
+  v_wake bigint[];
+  v_done bigint[];
+  v_settled bigint[] := '{}';
+begin
+  -- The happy path, in one statement: every job completed, guarded by the statement that archives it.
+  if p_operations <@ array['complete'] then
+    v_done := _finish_locked_jobs(
+      p_ids, p_operations, array_fill('COMPLETED'::job_state, array[cardinality(p_ids)]), p_results, p_result_bytes,
+      p_worker_id => v_recorded, p_stream_id => p_stream_id, p_trace_context => p_trace_context,
+      p_guarded => true, p_lease_ids => p_lease_ids, p_named => p_named, p_guard_worker_id => p_worker_id);
+    if cardinality(v_done) = cardinality(p_ids) then
+      return query
+        select given.place, 'settled'::text, 'COMPLETED'::job_state from generate_series(1, cardinality(p_ids)::bigint) as given (place);
+      return;
+    end if;
+    v_settled := array(
+      select min(asked.place)
+      from unnest(p_ids) with ordinality as asked (id, place)
+      where asked.id = any (v_done)
+      group by asked.id);
+    return query select given.place, 'settled'::text, 'COMPLETED'::job_state from unnest(v_settled) as given (place);
+    p_ids := array(
+      select case when asked.place <> all (v_settled) then asked.id end
+      from unnest(p_ids) with ordinality as asked (id, place));
+  end if;
+
+  -- Lock and decide. What the happy path needs comes out as arrays; what goes back in line is read again below.
+  select
+    array_agg(decided.place), array_agg(decided.reason),
+    array_agg(case decided.reason when 'settled' then decided.target else decided.state end),
+    array_agg(decided.id) filter (where decided.ends),
+    array_agg(decided.operation) filter (where decided.ends),
+    array_agg(decided.target) filter (where decided.ends),
+    case when p_results is not null then array_agg(decided.result) filter (where decided.ends) end,
+    case when p_result_bytes is not null then array_agg(decided.result_bytes) filter (where decided.ends) end,
+    case when p_messages is not null then array_agg(decided.message) filter (where decided.ends) end,
+    case when p_tracebacks is not null then array_agg(decided.traceback) filter (where decided.ends) end,
+    array_agg(decided.id) filter (where decided.reason = 'settled' and decided.target = 'CANCELLING' and decided.state = 'RUNNING'),
+    array_agg(decided.place) filter (where decided.reason = 'settled' and not decided.ends and decided.target <> 'CANCELLING')
+  into
+    v_ordinals, v_reasons, v_states, v_ending, v_ending_operations, v_ending_targets, v_results, v_result_bytes,
+    v_ending_messages, v_ending_tracebacks, v_cancelling, v_back
+  from (
+    select
+      judged.*,
+      judged.reason = 'settled' and judged.target in ('COMPLETED', 'STOPPED', 'UNSCHEDULED', 'UNKNOWN_STOPPED') as ends
+    from (
+      select
+        held.*,
+        case when held.fits then case when held.target is null then 'wrong_state' else 'settled' end else 'lease_lost' end as reason
+      from (
+        select
+          wish.place, wish.id, wish.operation, wish.result, wish.result_bytes, wish.traceback, job.state,
+          case when wish.operation <> 'complete' then wish.message end as message,
+          (wish.lease_id is null or coalesce(job.lease_id::text = wish.lease_id, false))
+            and (p_worker_id is null or coalesce(job.assignee_id = p_worker_id, false)) as fits,
+          _target(
+            wish.operation, job.state,
+            coalesce(wish.permanent, false) or coalesce(job.attempts + 1 >= job.max_attempts, false)) as target
+        from (
+          select
+            asked.*, lag(asked.id) over (order by asked.id, asked.place) is not distinct from asked.id as repeated
+          from unnest(
+            p_ids, p_operations, p_lease_ids, p_named, p_results, p_result_bytes, p_messages, p_tracebacks, p_permanent)
+            with ordinality
+            as asked (id, operation, lease_id, named, result, result_bytes, message, traceback, permanent, place)
+        ) as wish
+        join jobs job on job.id = wish.id and (wish.named is null or wish.named = (job.name is not null))
+        where not wish.repeated
+        for update of job
+      ) as held
+    ) as judged
+  ) as decided;
+
+  if v_back is not null then
+    select _hand_back_locked_jobs(
+      array_agg(asked.id), array_agg(asked.operation), array_agg(decided.target), array_agg(asked.message),
+      array_agg(asked.traceback), array_agg(asked.available_at), array_agg(asked.delay),
+      p_worker_id => v_recorded, p_stream_id => p_stream_id, p_trace_context => p_trace_context)
+    into v_wake
+    from unnest(p_ids, p_operations, p_messages, p_tracebacks, p_available_at, p_delays) with ordinality
+      as asked (id, operation, message, traceback, available_at, delay, place)
+    join unnest(v_ordinals, v_states) as decided (place, target) on decided.place = asked.place
+    where asked.place = any (v_back);
+  end if;
+  if v_cancelling is not null then
+    perform _request_cancellation(v_cancelling, v_recorded, p_trace_context);
+  end if;
+  if v_ending is not null then
+    perform _finish_locked_jobs(
+      v_ending, v_ending_operations, v_ending_targets, v_results, v_result_bytes, v_ending_messages, v_ending_tracebacks,
+      v_recorded, p_stream_id, p_trace_context, v_wake);
+  elsif v_wake is not null then
+    perform _notify_needs(v_wake);
+  end if;
+
+  return query select * from unnest(v_ordinals, v_reasons, v_states);
+  v_settled := v_settled || v_ordinals;
+  if cardinality(v_settled) < cardinality(p_ids) then
+    return query
+      select * from _settle_absent(
+        p_ids, p_operations, p_lease_ids, p_named, p_results, p_result_bytes, p_worker_id, v_recorded, p_trace_context,
+        v_settled);
+  end if;
+end $$;
+
+-- Jobs of a settle that are not live: finished, deleted, or named twice in the call. An UNKNOWN_STOPPED one may still be
+-- completed, because nobody knew what its worker did.
+create or replace function _settle_absent(
+  p_ids bigint[], p_operations text[], p_lease_ids text[], p_named boolean[], p_results jsonb[], p_result_bytes bytea[],
+  p_worker_id text, p_recorded_worker_id text, p_trace_context jsonb, p_settled bigint[]
+) returns table (ordinal bigint, reason text, state job_state)
+language plpgsql set search_path from current
+as $$
+#variable_conflict use_column
+declare
+  v_wish record;
+  v_job archived_jobs;
+  v_fits boolean;
+  v_parents bigint[];
+begin
+  for v_wish in
+    select asked.*
+    from unnest(p_ids, p_operations, p_lease_ids, p_named, p_results, p_result_bytes) with ordinality
+      as asked (id, operation, lease_id, named, result, result_bytes, place)
+    where asked.place <> all (p_settled)
+    order by asked.id, asked.place
+  loop
+    select job.* into v_job
+    from archived_jobs job
+    where job.id = v_wish.id and (v_wish.named is null or v_wish.named = (job.name is not null))
+    for update;
+    ordinal := v_wish.place;
+    state := v_job.state;
+    v_fits := (v_wish.lease_id is null or coalesce(v_job.lease_id::text = v_wish.lease_id, false))
+      and (p_worker_id is null or coalesce(v_job.assignee_id = p_worker_id, false));
+    if v_job.id is null then
+      -- Not archived either: unknown, or live again under this very call (named twice).
+      select 'wrong_state', job.state into reason, state from jobs job where job.id = v_wish.id;
+      reason := coalesce(reason, 'not_found');
+    elsif not v_fits then
+      reason := 'lease_lost';
+    elsif v_job.state = 'UNKNOWN_STOPPED' and v_wish.operation = 'complete' then
+      update archived_jobs job
+      set state = 'COMPLETED', result = v_wish.result, result_bytes = v_wish.result_bytes, finalized_at = _clock(),
+          consecutive_expirations = 0
+      where job.id = v_job.id;
+      v_parents := v_parents || v_job.id;
+      state := 'COMPLETED';
+      reason := 'settled';
+    elsif v_wish.lease_id is not null and _target(v_wish.operation, 'RUNNING', false) = v_job.state then
+      reason := 'already';
+    elsif v_wish.lease_id is not null and _target(v_wish.operation, 'CANCELLING', false) = v_job.state then
+      reason := 'already';
+    else
+      reason := 'wrong_state';
+    end if;
+    return next;
+  end loop;
+  if v_parents is not null then
+    perform _notify_needs(_update_waiters(v_parents, p_recorded_worker_id));
+    perform _trace_finished(
+      v_parents, array_fill('complete'::text, array[cardinality(v_parents)]), p_recorded_worker_id, p_trace_context);
+  end if;
+end $$;
+
+-- RUNNING jobs become CANCELLING; their workers learn it when they extend the lease.
+create or replace function _request_cancellation(p_ids bigint[], p_worker_id text, p_trace_context jsonb) returns void
+language plpgsql set search_path from current
+as $$
+begin
+  update jobs job set state = 'CANCELLING' where job.id = any (p_ids);
+  insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
+  select
+    _public_id(job.name, job.id), 'job_cancel_requested', coalesce(p_worker_id, job.assignee_id), _clock(),
+    jsonb_build_object('lease_id', job.lease_id) || p_trace_context, jsonb_build_object('state', job.state)
+  from jobs job
+  where job.id = any (p_ids) and _is_traced('job_cancel_requested');
+end $$;
+
+create or replace function _check_settle(p_job_ids text[], p_operations text[]) returns void
+language plpgsql set search_path from current
+as $$
+declare
+  v_bad text;
+begin
+  if cardinality(p_job_ids) is distinct from cardinality(p_operations) then
+    raise exception 'settle_jobs: % job ids but % operations', coalesce(cardinality(p_job_ids), 0),
+      coalesce(cardinality(p_operations), 0) using errcode = '22023';
+  end if;
+  if array_position(p_job_ids, null) is not null or '' = any (p_job_ids) then
+    raise exception 'settle_jobs: a job id is null or empty' using errcode = '22023';
+  end if;
+  select asked.operation into v_bad
+  from (select distinct given.operation from unnest(p_operations) as given (operation)) as asked
+  where asked.operation is null or asked.operation not in (
+    'complete', 'fail', 'requeue', 'reschedule', 'release', 'undelivered', 'undelivered_to_worker', 'stop',
+    'stop_with_retry', 'mark_unknown_stopped', 'acknowledge', 'acknowledge_not_executing')
+  limit 1;
+  if found then
+    raise exception 'settle_jobs: operation % is not known', coalesce(quote_literal(v_bad), 'null') using errcode = '22023';
+  end if;
+end $$;
+
+-- Settle many jobs; each does what it can, and has a verdict in the order given. A null lease means unguarded.
+-- Messages: the error of a fail, requeue, stop…; the reason of a reschedule. Delays: seconds from now, by the database's clock.
+create or replace function settle_jobs(
+  p_job_ids text[],
+  p_operations text[],
+  p_lease_ids text[] default null,
+  p_worker_id text default null,
+  p_results jsonb[] default null,
+  p_result_bytes bytea[] default null,
+  p_messages text[] default null,
+  p_tracebacks text[] default null,
+  p_delays double precision[] default null,
+  p_permanent boolean[] default null,
+  p_stream_id bigint default null,
+  p_available_at timestamptz[] default null
+) returns table (job_id text, ok boolean, state job_state, reason text)
+language plpgsql security definer set search_path from current
+as $$
+#variable_conflict use_column
+declare
+  v_ids bigint[];
+  v_named boolean[];
+begin
+  perform _check_settle(p_job_ids, p_operations);
+  v_named := array(select _is_name(asked.job_id) from unnest(p_job_ids) as asked (job_id));
+  v_ids := _job_numbers(p_job_ids);
+  return query
+    select asked.job_id, verdict.reason = 'settled', verdict.state, verdict.reason
+    from _settle(
+      v_ids, p_operations, p_lease_ids, v_named, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
+      p_available_at, p_permanent, p_worker_id, p_stream_id) as verdict
+    join unnest(p_job_ids) with ordinality as asked (job_id, place) on asked.place = verdict.ordinal
+    order by asked.place;
+end $$;
+
+-- A worker's heartbeat in one round trip and one commit: settle what is done, then claim what there is room for.
+-- Rows: 'refused' for each settle that was not taken (with its reason), 'claimed' for each job, and one 'next' whose
+-- available_at is the next moment something becomes due (null: nothing known; absent when the claim filled its room).
+create or replace function settle_and_claim(
+  p_job_ids text[],
+  p_operations text[],
+  p_lease_ids text[],
+  p_worker_id text,
+  p_queues text[],
+  p_limit integer,
+  p_lease_seconds double precision default 30,
+  p_tags text[] default null,
+  p_stream_id bigint default null,
+  p_results jsonb[] default null,
+  p_result_bytes bytea[] default null,
+  p_messages text[] default null,
+  p_tracebacks text[] default null,
+  p_delays double precision[] default null,
+  p_permanent boolean[] default null,
+  p_sweep boolean default true,
+  p_floor_at timestamptz default '-infinity',
+  p_floor_id bigint default 0
+) returns table (
+  kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer,
+  tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision,
+  retry jsonb, available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint,
+  reason text, state job_state
+)
+language plpgsql security definer set search_path from current
+as $$
+#variable_conflict use_column
+declare
+  v_claimed integer := 0;
+begin
+  if cardinality(p_job_ids) > 0 then
+    return query
+      select
+        'refused', verdict.job_id, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],
+        null::integer, null::integer, null::text[], null::text, null::double precision, null::jsonb, null::timestamptz,
+        null::timestamptz, null::timestamptz, null::bigint, verdict.reason, verdict.state
+      from settle_jobs(
+        p_job_ids, p_operations, p_lease_ids, null, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
+        p_permanent, p_stream_id) as verdict
+      where not verdict.ok;
+  end if;
+  if p_limit > 0 then
+    return query
+      select
+        'claimed', job.job_id, job.lease_id, job.queue, job.task, job.payload, job.payload_bytes, job.priority, job.tags,
+        job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s, job.retry, job.available_at,
+        job.created_at, job.lease_expires_at, job.number, null::text, 'RUNNING'::job_state
+      from claim_jobs(
+        p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id) as job;
+    get diagnostics v_claimed = row_count;
+    if v_claimed < p_limit then
+      return query
+        select
+          'next', null::text, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],
+          null::integer, null::integer, null::text[], null::text, null::double precision, null::jsonb,
+          _next_due(p_queues), null::timestamptz, null::timestamptz, null::bigint, null::text, null::job_state;
+    end if;
+  end if;
+end $$;
+
+-- One job, one operation: an error unless it was settled. Answers the state it is in now.
+create or replace function _settle_one(
+  p_job_id text,
+  p_operation text,
+  p_lease_id text default null,
+  p_worker_id text default null,
+  p_message text default null,
+  p_traceback text default null,
+  p_delay double precision default null,
+  p_available_at timestamptz default null,
+  p_permanent boolean default false,
+  p_lenient boolean default false
+) returns job_state
+language plpgsql set search_path from current
+as $$
+declare
+  v_verdict record;
+begin
+  perform _require(p_job_id, 'p_job_id');
+  if p_delay is not null and (not p_delay >= 0 or p_delay > 1e9) then
+    raise exception 'the delay must be 0 to a billion seconds, not %', p_delay using errcode = '22023';
+  end if;
+  if p_available_at in ('infinity', '-infinity') then
+    raise exception 'p_available_at must be finite' using errcode = '22023';
+  end if;
+  select * into v_verdict
+  from settle_jobs(
+    array[p_job_id], array[p_operation], array[p_lease_id], p_worker_id,
+    p_messages => array[p_message], p_tracebacks => array[p_traceback], p_delays => array[p_delay],
+    p_permanent => array[p_permanent], p_available_at => array[p_available_at]);
+  if v_verdict.ok then
+    return v_verdict.state;
+  elsif not p_lenient then
+    perform _refuse(p_job_id, p_operation, v_verdict.reason, v_verdict.state);
+  end if;
+  return null;
+end $$;

@@ -1,0 +1,95 @@
+-- Reading jobs, live and archived.
+
+create or replace view job_details as
+select
+  job_id, next_need, state, status, wait_for, payload, payload_bytes, task, tags, priority, singleton_key, resource_keys,
+  available_at, expires_at, created_at, lease_id, lease_expires_at, lease_expiration_count, consecutive_expirations,
+  assignee_id, assigned_at, started_at, finalized_at, last_retry_at, attempts, max_attempts, if_parent_fails, timeout_s,
+  retry, error_message, last_error, errors, progress, null::jsonb as result, null::bytea as result_bytes, number
+from jobs_with_status
+union all
+select
+  job_id, next_need, state, state::text, wait_for, payload, payload_bytes, task, tags, priority, singleton_key, resource_keys,
+  available_at, expires_at, created_at, lease_id, lease_expires_at, lease_expiration_count, consecutive_expirations,
+  assignee_id, assigned_at, started_at, finalized_at, last_retry_at, attempts, max_attempts, if_parent_fails, timeout_s,
+  retry, error_message, last_error, errors, null::jsonb, result, result_bytes, number
+from jobs_archive;
+
+-- One job, wherever it is. No row: there is none.
+create or replace function get_job(p_job_id text) returns setof job_details
+language plpgsql stable security definer set search_path from current
+as $$
+declare
+  v_number bigint;
+begin
+  perform _require(p_job_id, 'p_job_id');
+  v_number := _job_number(p_job_id);
+  return query select * from job_details job where job.number = v_number and job.job_id = p_job_id;
+end $$;
+
+-- Counts of the jobs that have all these tags; none or empty: of all jobs.
+create or replace function get_job_stats(p_tags text[] default null)
+returns table (
+  total_jobs bigint, pending_jobs bigint, running_jobs bigint, completed_jobs bigint, stopped_jobs bigint, failed_jobs bigint,
+  total_retries bigint
+)
+language plpgsql stable security definer set search_path from current
+as $$
+begin
+  p_tags := nullif(p_tags, '{}');
+  return query
+    select
+      coalesce(sum(counted.jobs), 0)::bigint,
+      coalesce(sum(counted.jobs) filter (where counted.state in ('INITIAL_PENDING', 'RESCHEDULED')), 0)::bigint,
+      coalesce(sum(counted.jobs) filter (where counted.state in ('RUNNING', 'CANCELLING')), 0)::bigint,
+      coalesce(sum(counted.jobs) filter (where counted.state = 'COMPLETED'), 0)::bigint,
+      coalesce(sum(counted.jobs) filter (where counted.state in ('STOPPED', 'UNSCHEDULED', 'UNKNOWN_STOPPED')), 0)::bigint,
+      coalesce(sum(counted.jobs) filter (where counted.state in ('FAILED_RETRY', 'UNKNOWN_RETRY', 'DEAD')), 0)::bigint,
+      coalesce(sum(counted.attempts), 0)::bigint
+    from (
+      select job.state, count(*) as jobs, sum(job.attempts) as attempts
+      from jobs job where p_tags is null or job.tags @> p_tags group by job.state
+      union all
+      select job.state, count(*), sum(job.attempts)
+      from archived_jobs job where p_tags is null or job.tags @> p_tags group by job.state
+    ) as counted;
+end $$;
+
+-- Seed 002: held jobs whose last claim or extension is this long ago.
+create or replace function list_stuck_jobs(p_stale_seconds double precision, p_limit integer default 1000)
+returns setof job_details
+language plpgsql stable security definer set search_path from current
+as $$
+begin
+  perform _require_positive(p_stale_seconds, 'p_stale_seconds');
+  return query
+    select details.*
+    from (
+      select job.id, greatest(job.assigned_at, job.extended_at) as seen_at
+      from jobs job
+      where job.state in ('RUNNING', 'CANCELLING')
+        and greatest(job.assigned_at, job.extended_at) < _clock() - p_stale_seconds * interval '1 second'
+      order by seen_at, job.id
+      limit p_limit
+    ) as stuck
+    join job_details details on details.number = stuck.id
+    order by stuck.seen_at, stuck.id;
+end $$;
+
+-- Dead letters, the latest first.
+create or replace function list_dead_jobs(p_queue text default null, p_limit integer default 1000) returns setof job_details
+language plpgsql stable security definer set search_path from current
+as $$
+begin
+  return query
+    select details.*
+    from (
+      select job.id, job.finalized_at
+      from jobs job
+      where job.state = 'DEAD' and (p_queue is null or job.queue = p_queue)
+      order by job.finalized_at desc, job.id desc
+      limit p_limit
+    ) as dead
+    join job_details details on details.number = dead.id
+    order by dead.finalized_at desc, dead.id desc;
+end $$;
