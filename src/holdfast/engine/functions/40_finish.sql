@@ -1,8 +1,8 @@
 -- The mutation path, first half: jobs that are locked already and end now.
 -- Order of effects, whatever the entry point: archive, release dependents, notify, trace.
 
--- Move jobs into the archive and free what they held: jobs that are locked and judged already, or, with p_guarded, those that
--- are still completable and held under the given lease and worker (null: whoever). Deletes in id order.
+-- Move jobs into the archive and free what they held: jobs that are locked and judged already, or, with p_guarded, complete
+-- (no operations and targets given) those that are still completable and held under the given lease and worker (null: whoever). Deletes in id order.
 -- Answers which went, and what the next steps need to know, so that jobs without dependents, keys and streams cost one
 -- statement: which had dependents, and whether others' streams have room now.
 -- Index: the primary key, by nested loop from the given ids (other plans are switched off: they read the whole table).
@@ -56,7 +56,14 @@ begin
           and (finish.named is null or finish.named = (job.name is not null))
         )
       )
-    returning job.*, finish.operation, finish.target, finish.result, finish.result_bytes, finish.message, finish.traceback
+    -- What the last step reads comes first: a row is taken apart only as far as needed.
+    returning
+      job.id, job.waiters, job.has_holds, job.waiting_on, job.state, job.stream_id, finish.operation,
+      finish.target, finish.result, finish.result_bytes, finish.message, finish.traceback,
+      job.available_at, job.created_at, job.lease_expires_at, job.assigned_at, job.started_at, job.lease_id, job.priority,
+      job.attempts, job.lease_expiration_count, job.consecutive_expirations, job.queue, job.assignee_id, job.name, job.task,
+      job.payload, job.payload_bytes, job.max_attempts, job.expires_at, job.last_retry_at, job.timeout_s, job.tags,
+      job.resource_keys, job.singleton_key, job.if_parent_fails, job.error_message, job.error_traceback, job.retry
   ), kept as (
     insert into archived_jobs (
       id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,
@@ -65,12 +72,12 @@ begin
       if_parent_fails, error_message, error_traceback, retry, wait_for, forfeited_stream_id)
     select
       gone.id, gone.available_at, gone.created_at, v_now, gone.lease_expires_at, gone.assigned_at, gone.started_at,
-      gone.lease_id, gone.target, gone.priority,
+      gone.lease_id, coalesce(gone.target, 'COMPLETED'), gone.priority,
       case gone.operation when 'stop_with_retry' then gone.attempts + 1 else gone.attempts end,
       gone.lease_expiration_count
         + case gone.operation when 'lapse' then 1 else 0 end,
       case
-        when gone.target = 'COMPLETED' then 0
+        when coalesce(gone.target, 'COMPLETED') = 'COMPLETED' then 0
         when gone.operation = 'lapse' then gone.consecutive_expirations + 1
         else gone.consecutive_expirations
       end,
@@ -156,9 +163,6 @@ begin
   if v_streams_freed then
     perform _notify_freed();
   end if;
-  if p_guarded then
-    p_operations := p_operations[:cardinality(v_gone)];
-  end if;
   perform _trace_finished(v_gone, p_operations, p_worker_id, p_trace_context);
   return v_gone;
 end $$;
@@ -176,13 +180,13 @@ as $$
 declare
   v_level text := (select trace_level from settings where only_row);
 begin
-  if p_ids is null or v_level = 'off' or (v_level = 'exceptions' and array_remove(p_operations, 'complete') = '{}') then
+  if p_ids is null or v_level = 'off' or (v_level = 'exceptions' and (p_operations is null or p_operations <@ array['complete'])) then
     return;
   end if;
   insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
   select
     _public_id(job.name, job.id),
-    case finish.operation
+    case coalesce(finish.operation, 'complete')
       when 'complete' then 'job_finished'
       when 'stop_with_retry' then 'job_failed'
       when 'lapse' then 'lease_expired'
@@ -191,7 +195,7 @@ begin
     end,
     coalesce(p_worker_id, job.assignee_id),
     job.finalized_at,
-    jsonb_strip_nulls(jsonb_build_object('operation', finish.operation, 'lease_id', job.lease_id)) || p_trace_context,
+    jsonb_strip_nulls(jsonb_build_object('operation', coalesce(finish.operation, 'complete'), 'lease_id', job.lease_id)) || p_trace_context,
     jsonb_build_object('state', job.state, 'attempts', job.attempts)
   from unnest(p_ids, p_operations) as finish (id, operation)
   join archived_jobs job on job.id = finish.id

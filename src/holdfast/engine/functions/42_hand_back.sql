@@ -49,6 +49,8 @@ begin
         lease_expires_at = case when given.voluntary then null else job.lease_expires_at end,
         lease_expiration_count = job.lease_expiration_count + given.lapsed::integer,
         consecutive_expirations = case
+          -- Only whoever ran the job can end its streak of lapses, not a person who moves it while nobody holds it.
+          when given.operation = 'reschedule' and job.state <> 'RUNNING' then job.consecutive_expirations
           when given.voluntary then 0
           else job.consecutive_expirations + given.lapsed::integer
         end,

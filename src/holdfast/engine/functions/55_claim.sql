@@ -1,101 +1,5 @@
 -- Taking jobs out of the line, under a lease.
 
--- Lock up to p_limit jobs at the head of one queue's line at one priority and lease them. Guard: everything that makes a job
--- eligible is tested again under the row lock; locked rows are skipped, never waited for.
--- Index: jobs_ready, from the oldest due job on. Plans that would read or sort the backlog are switched off.
-create or replace function _claim_from_line(
-  p_queue text,
-  p_priority integer,
-  p_limit integer,
-  p_worker_id text,
-  p_lease_seconds double precision,
-  p_tags text[],
-  p_stream_id bigint,
-  p_threshold integer,
-  p_floor_at timestamptz,
-  p_floor_id bigint
-) returns setof jobs
-language plpgsql
-set search_path from current
-set enable_seqscan = off
-set jit = off
-set enable_bitmapscan = off
-set enable_sort = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
-as $$
-declare
-  v_now timestamptz := _clock();
-  v_ids bigint[];
-  v_keys text[];
-  v_busy text[] := '{}';
-  v_found integer;
-  v_taken integer;
-  v_room integer := p_limit;
-begin
-  loop
-    select array_agg(line.id), array_agg(line.singleton_key) filter (where line.singleton_key is not null)
-    into v_ids, v_keys
-    from (
-      select job.id, job.singleton_key
-      from jobs job
-      where job.queue = p_queue
-        and job.priority = p_priority
-        and job.available_at <= v_now
-        and (job.available_at, job.id) >= (p_floor_at, p_floor_id)
-        and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
-        and job.waiting_on = 0
-        and job.consecutive_expirations < p_threshold
-        and (job.expires_at is null or job.expires_at > v_now)
-        and (p_tags is null or job.tags @> p_tags)
-        and (
-          job.singleton_key is null
-          or (
-            job.singleton_key <> all (v_busy)
-            and not exists (select from holds where holds.kind = 'singleton' and holds.key = job.singleton_key)
-          )
-        )
-      order by job.available_at, job.id
-      limit v_room
-      for update skip locked
-    ) as line;
-    exit when v_ids is null;
-    v_found := cardinality(v_ids);
-    if v_keys is not null then
-      v_ids := _with_free_keys(v_ids, v_keys);
-    end if;
-
-    return query
-      with taken as (
-        update jobs job
-        set state = 'RUNNING',
-            lease_id = gen_random_uuid(),
-            lease_expires_at = v_now + p_lease_seconds * interval '1 second',
-            assignee_id = p_worker_id,
-            assigned_at = v_now,
-            extended_at = null,
-            started_at = coalesce(job.started_at, v_now),
-            stream_id = p_stream_id,
-            has_holds = job.singleton_key is not null
-        where job.id = any (v_ids)
-        returning job.*
-      ), held as (
-        insert into holds (kind, key, slot, job_id, lease_id, held_since)
-        select 'singleton', taken.singleton_key, 1, taken.id, taken.lease_id, v_now
-        from taken
-        where taken.singleton_key is not null
-      )
-      select * from taken;
-    get diagnostics v_taken = row_count;
-
-    v_room := v_room - v_taken;
-    exit when v_room = 0 or v_keys is null or v_found < v_room + v_taken;
-    -- Some of what we locked shares a key; those keys are taken now, by us or by others: look past them.
-    v_busy := v_busy || v_keys;
-  end loop;
-end $$;
-
 -- Of locked jobs in line order, those that may run: without a key, or the first of a key nobody holds.
 -- The transaction-scoped try-lock only keeps two claims at the same moment from waiting for each other's uncommitted hold;
 -- the hold itself is a row, looked up by a statement of its own after the lock.
@@ -127,41 +31,45 @@ begin
     order by allowed.place);
 end $$;
 
--- Claim over several queues, highest priority first, then by due time. Answers rows in no particular order.
+-- Claim over several queues: highest priority first, then by due time. Answers rows in no particular order. Runs inside
+-- claim_jobs, whose settings keep its plans on the index jobs_ready, from the oldest due job on.
+-- Guard: everything that makes a job eligible is tested again under the row lock; locked rows are skipped, never waited for.
 -- p_floor_*: a worker's own memory of where the line begins; jobs before it are looked for only now and then.
 create or replace function _claim(
   p_worker_id text,
   p_queues text[],
   p_limit integer,
   p_lease_seconds double precision,
-  p_tags text[] default null,
-  p_stream_id bigint default null,
-  p_floor_at timestamptz default '-infinity',
-  p_floor_id bigint default 0
+  p_threshold integer,
+  p_traced boolean,
+  p_tags text[],
+  p_stream_id bigint,
+  p_floor_at timestamptz,
+  p_floor_id bigint
 ) returns setof jobs
 language plpgsql
 set search_path from current
-set enable_seqscan = off
-set jit = off
-set enable_bitmapscan = off
-set enable_sort = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_threshold integer := (select crash_concern_threshold from settings where only_row);
+  v_now timestamptz := _clock();
   v_queues text[];
   v_priority integer;
   v_below integer := 2147483647;
-  v_room integer := p_limit;
   v_share integer[];
-  v_count integer;
   v_round integer;
+  v_place integer;
+  v_wanted integer;
+  v_ids bigint[];
+  v_keys text[];
+  v_busy text[] := '{}';
+  v_found integer;
+  v_taken integer;
+  v_room integer := p_limit;
 begin
-  p_tags := nullif(p_tags, '{}');
-  select array_agg(open.queue)
+  select array_agg(line.queue)
   into v_queues
-  from (select distinct given.queue from unnest(p_queues) as given (queue)) as open
-  where not exists (select from queues where queues.name = open.queue);
+  from (select distinct given.queue from unnest(p_queues) as given (queue)) as line
+  where not exists (select from queues where queues.name = line.queue);
 
   while v_queues is not null and v_room > 0 loop
     -- The highest priority anybody waits with: one look into the index per queue.
@@ -180,22 +88,88 @@ begin
     ) as head;
     exit when v_priority is null;
 
+    -- Each queue its share of the oldest jobs; then, if some of those were locked by others, whatever there is.
     if cardinality(v_queues) = 1 then
       v_share := array[v_room];
     else
       v_share := _shares(v_queues, v_priority, v_room);
     end if;
-    -- First each queue its share of the oldest jobs; then, if some of those were locked by others, whatever there is.
-    for v_round in 1..2 loop
-      for v_place in 1..cardinality(v_queues) loop
-        continue when v_room = 0 or (v_round = 1 and v_share[v_place] = 0) or (v_round = 2 and cardinality(v_queues) = 1);
-        return query
-          select * from _claim_from_line(
-            v_queues[v_place], v_priority, case v_round when 1 then least(v_share[v_place], v_room) else v_room end,
-            p_worker_id, p_lease_seconds, p_tags, p_stream_id, v_threshold, p_floor_at, p_floor_id);
-        get diagnostics v_count = row_count;
-        v_room := v_room - v_count;
-      end loop;
+    v_round := 1;
+    v_place := 1;
+    while v_room > 0 and v_round <= 2 loop
+      v_wanted := case v_round when 1 then least(v_share[v_place], v_room) else v_room end;
+      if v_wanted > 0 then
+        select array_agg(line.id), array_agg(line.singleton_key) filter (where line.singleton_key is not null)
+        into v_ids, v_keys
+        from (
+          select job.id, job.singleton_key
+          from jobs job
+          where job.queue = v_queues[v_place]
+            and job.priority = v_priority
+            and job.available_at <= v_now
+            and (job.available_at, job.id) >= (p_floor_at, p_floor_id)
+            and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+            and job.waiting_on = 0
+            and job.consecutive_expirations < p_threshold
+            and (job.expires_at is null or job.expires_at > v_now)
+            and (p_tags is null or job.tags @> p_tags)
+            and (
+              job.singleton_key is null
+              or (
+                job.singleton_key <> all (v_busy)
+                and not exists (select from holds where holds.kind = 'singleton' and holds.key = job.singleton_key)
+              )
+            )
+          order by job.available_at, job.id
+          limit v_wanted
+          for update skip locked
+        ) as line;
+        v_found := coalesce(cardinality(v_ids), 0);
+        v_taken := 0;
+        if v_keys is not null then
+          v_ids := _with_free_keys(v_ids, v_keys);
+          -- Keys seen once are taken now, by us or by others: the next look goes past them.
+          v_busy := v_busy || v_keys;
+        end if;
+        if cardinality(v_ids) > 0 then
+          return query
+            update jobs job
+            set state = 'RUNNING',
+                lease_id = gen_random_uuid(),
+                lease_expires_at = v_now + p_lease_seconds * interval '1 second',
+                assignee_id = p_worker_id,
+                assigned_at = v_now,
+                extended_at = null,
+                started_at = coalesce(job.started_at, v_now),
+                stream_id = p_stream_id,
+                has_holds = job.singleton_key is not null
+            where job.id = any (v_ids)
+            returning job.*;
+          get diagnostics v_taken = row_count;
+          v_room := v_room - v_taken;
+          if v_keys is not null then
+            insert into holds (kind, key, slot, job_id, lease_id, held_since)
+            select 'singleton', job.singleton_key, 1, job.id, job.lease_id, v_now
+            from jobs job
+            where job.id = any (v_ids) and job.singleton_key is not null;
+          end if;
+          if p_traced then
+            insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
+            select
+              _public_id(job.name, job.id), 'job_retrieved', p_worker_id, v_now, jsonb_build_object('lease_id', job.lease_id),
+              jsonb_build_object('lease_expires_at', job.lease_expires_at, 'next_need', job.queue)
+            from jobs job
+            where job.id = any (v_ids);
+          end if;
+        end if;
+        -- Some of what we locked shared a key: there may be more behind.
+        continue when v_found = v_wanted and v_taken < v_found;
+      end if;
+      v_place := v_place + 1;
+      if v_place > cardinality(v_queues) then
+        v_place := 1;
+        v_round := v_round + case when cardinality(v_queues) = 1 then 2 else 1 end;
+      end if;
     end loop;
     exit when v_priority = -2147483648;
     v_below := v_priority - 1;
@@ -301,27 +275,28 @@ end $$;
 create or replace function _check_claim(
   p_worker_id text, p_queues text[], p_queues_parameter text, p_limit integer, p_lease_seconds double precision
 ) returns void
-language plpgsql set search_path from current
+language plpgsql immutable set search_path from current
 as $$
+declare
+  v_queue text;
 begin
-  perform _require(p_worker_id, 'p_worker_id');
-  perform _require_queues(p_queues, p_queues_parameter);
-  perform _require_positive(p_lease_seconds, 'p_lease_seconds');
+  if p_worker_id is null or p_worker_id = '' then
+    perform _require(p_worker_id, 'p_worker_id');
+  end if;
+  if p_lease_seconds is null or not p_lease_seconds > 0 or p_lease_seconds > 1e9 then
+    perform _require_positive(p_lease_seconds, 'p_lease_seconds');
+  end if;
   if p_limit is null or p_limit < 1 then
     raise exception 'the limit must be at least 1, not %', coalesce(p_limit::text, 'null') using errcode = '22023';
   end if;
-end $$;
-
-create or replace function _trace_claimed(p_jobs jobs[]) returns void
-language plpgsql set search_path from current
-as $$
-begin
-  insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
-  select
-    _public_id(job.name, job.id), 'job_retrieved', job.assignee_id, job.assigned_at,
-    jsonb_build_object('lease_id', job.lease_id),
-    jsonb_build_object('lease_expires_at', job.lease_expires_at, 'next_need', job.queue)
-  from unnest(p_jobs) as job;
+  if p_queues is null or cardinality(p_queues) = 0 then
+    perform _require_queues(p_queues, p_queues_parameter);
+  end if;
+  foreach v_queue in array p_queues loop
+    if v_queue is null or octet_length(v_queue) not between 1 and 40 then
+      perform _require_queue(v_queue, p_queues_parameter);
+    end if;
+  end loop;
 end $$;
 
 -- Claim for a worker or a stream. Sweeps overdue leases first unless told not to (a busy worker does it once a second).
@@ -340,36 +315,34 @@ create or replace function claim_jobs(
   attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb,
   available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint
 )
-language plpgsql security definer set search_path from current
+language plpgsql security definer
+set search_path from current
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  v_jobs jobs[];
+  v_settings settings;
 begin
   perform _check_claim(p_worker_id, p_queues, 'p_queues', p_limit, p_lease_seconds);
+  select * into v_settings from settings where only_row;
   if p_sweep then
     perform _sweep(100);
   end if;
-  if not _is_traced('job_retrieved') then
-    return query
-      select
-        _public_id(job.name, job.id), job.lease_id::text, job.queue, job.task, job.payload, job.payload_bytes, job.priority,
-        job.tags, job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s, job.retry,
-        job.available_at, job.created_at, job.lease_expires_at, job.id
-      from _claim(p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_floor_at, p_floor_id) as job
-      order by job.priority desc, job.available_at, job.id;
-    return;
-  end if;
-  v_jobs := array(
-    select job from _claim(p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_floor_at, p_floor_id) as job
-    order by job.priority desc, job.available_at, job.id);
-  perform _trace_claimed(v_jobs);
   return query
     select
       _public_id(job.name, job.id), job.lease_id::text, job.queue, job.task, job.payload, job.payload_bytes, job.priority,
       job.tags, job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s, job.retry,
       job.available_at, job.created_at, job.lease_expires_at, job.id
-    from unnest(v_jobs) as job;
+    from _claim(
+      p_worker_id, p_queues, p_limit, p_lease_seconds, v_settings.crash_concern_threshold, v_settings.trace_level = 'all',
+      nullif(p_tags, '{}'), p_stream_id, p_floor_at, p_floor_id) as job
+    order by job.priority desc, job.available_at, job.id;
 end $$;
 
 -- Seed 003: lease ready jobs whose need is among the worker's capabilities. With notify on, a call that finds nothing leaves

@@ -2,7 +2,7 @@
 -- (release, lapse, cancel) comes through here too, so there is one place that locks, decides and applies.
 
 -- Guard: a given lease must be the job's lease, a given worker its holder, the state one the operation starts from; all
--- tested under the row lock, taken in id order. A refused job is left alone.
+-- tested under the row lock, taken in id order. A refused job is left alone; a null id is passed over.
 -- Verdicts: settled; lease_lost (claimed by another, handed back, or never the caller's); already (this very lease has
 -- settled it so: the answer to a repeated call whose first reply was lost); wrong_state; not_found.
 create or replace function _settle(
@@ -46,31 +46,7 @@ declare
   v_cancelling bigint[];
   v_back bigint[];
   v_wake bigint[];
-  v_done bigint[];
-  v_settled bigint[] := '{}';
 begin
-  -- The happy path, in one statement: every job completed, guarded by the statement that archives it.
-  if p_operations <@ array['complete'] then
-    v_done := _finish_locked_jobs(
-      p_ids, p_operations, array_fill('COMPLETED'::job_state, array[cardinality(p_ids)]), p_results, p_result_bytes,
-      p_worker_id => v_recorded, p_stream_id => p_stream_id, p_trace_context => p_trace_context,
-      p_guarded => true, p_lease_ids => p_lease_ids, p_named => p_named, p_guard_worker_id => p_worker_id);
-    if cardinality(v_done) = cardinality(p_ids) then
-      return query
-        select given.place, 'settled'::text, 'COMPLETED'::job_state from generate_series(1, cardinality(p_ids)::bigint) as given (place);
-      return;
-    end if;
-    v_settled := array(
-      select min(asked.place)
-      from unnest(p_ids) with ordinality as asked (id, place)
-      where asked.id = any (v_done)
-      group by asked.id);
-    return query select given.place, 'settled'::text, 'COMPLETED'::job_state from unnest(v_settled) as given (place);
-    p_ids := array(
-      select case when asked.place <> all (v_settled) then asked.id end
-      from unnest(p_ids) with ordinality as asked (id, place));
-  end if;
-
   -- Lock and decide. What the happy path needs comes out as arrays; what goes back in line is read again below.
   select
     array_agg(decided.place), array_agg(decided.reason),
@@ -142,12 +118,11 @@ begin
   end if;
 
   return query select * from unnest(v_ordinals, v_reasons, v_states);
-  v_settled := v_settled || v_ordinals;
-  if cardinality(v_settled) < cardinality(p_ids) then
+  if coalesce(cardinality(v_ordinals), 0) < cardinality(p_ids) then
     return query
       select * from _settle_absent(
         p_ids, p_operations, p_lease_ids, p_named, p_results, p_result_bytes, p_worker_id, v_recorded, p_trace_context,
-        v_settled);
+        v_ordinals);
   end if;
 end $$;
 
@@ -170,7 +145,7 @@ begin
     select asked.*
     from unnest(p_ids, p_operations, p_lease_ids, p_named, p_results, p_result_bytes) with ordinality
       as asked (id, operation, lease_id, named, result, result_bytes, place)
-    where asked.place <> all (p_settled)
+    where asked.id is not null and (p_settled is null or asked.place <> all (p_settled))
     order by asked.id, asked.place
   loop
     select job.* into v_job
@@ -226,10 +201,12 @@ begin
 end $$;
 
 create or replace function _check_settle(p_job_ids text[], p_operations text[]) returns void
-language plpgsql set search_path from current
+language plpgsql immutable set search_path from current
 as $$
 declare
-  v_bad text;
+  v_known constant text[] := array[
+    'complete', 'fail', 'requeue', 'reschedule', 'release', 'undelivered', 'undelivered_to_worker', 'stop',
+    'stop_with_retry', 'mark_unknown_stopped', 'acknowledge', 'acknowledge_not_executing'];
 begin
   if cardinality(p_job_ids) is distinct from cardinality(p_operations) then
     raise exception 'settle_jobs: % job ids but % operations', coalesce(cardinality(p_job_ids), 0),
@@ -238,14 +215,11 @@ begin
   if array_position(p_job_ids, null) is not null or '' = any (p_job_ids) then
     raise exception 'settle_jobs: a job id is null or empty' using errcode = '22023';
   end if;
-  select asked.operation into v_bad
-  from (select distinct given.operation from unnest(p_operations) as given (operation)) as asked
-  where asked.operation is null or asked.operation not in (
-    'complete', 'fail', 'requeue', 'reschedule', 'release', 'undelivered', 'undelivered_to_worker', 'stop',
-    'stop_with_retry', 'mark_unknown_stopped', 'acknowledge', 'acknowledge_not_executing')
-  limit 1;
-  if found then
-    raise exception 'settle_jobs: operation % is not known', coalesce(quote_literal(v_bad), 'null') using errcode = '22023';
+  if not p_operations <@ v_known then
+    raise exception 'settle_jobs: operation % is not known',
+      (select coalesce(quote_literal(asked.operation), 'null') from unnest(p_operations) as asked (operation)
+       where (asked.operation = any (v_known)) is not true limit 1)
+      using errcode = '22023';
   end if;
 end $$;
 
@@ -271,16 +245,38 @@ as $$
 declare
   v_ids bigint[];
   v_named boolean[];
+  v_done bigint[];
 begin
   perform _check_settle(p_job_ids, p_operations);
-  v_named := array(select _is_name(asked.job_id) from unnest(p_job_ids) as asked (job_id));
-  v_ids := _job_numbers(p_job_ids);
+  select resolved.o_ids, resolved.o_named into v_ids, v_named from _resolve(p_job_ids) as resolved;
+
+  -- The happy path: everything completed, in one statement that guards, archives and answers.
+  if p_operations <@ array['complete'] and cardinality(p_job_ids) > 0 then
+    v_done := _finish_locked_jobs(
+      v_ids, null, null, p_results, p_result_bytes, p_worker_id => p_worker_id, p_stream_id => p_stream_id,
+      p_guarded => true, p_lease_ids => p_lease_ids, p_named => v_named, p_guard_worker_id => p_worker_id);
+    if cardinality(v_done) = cardinality(v_ids) then
+      return query select asked.job_id, true, 'COMPLETED'::job_state, 'settled'::text from unnest(p_job_ids) as asked (job_id);
+      return;
+    end if;
+    -- What is done is passed over below; an id named twice is done once.
+    v_ids := array(
+      select case when asked.id <> all (v_done) or asked.repeated then asked.id end
+      from (
+        select given.id, given.place, row_number() over (partition by given.id order by given.place) > 1 as repeated
+        from unnest(v_ids) with ordinality as given (id, place)
+      ) as asked
+      order by asked.place);
+  end if;
+
   return query
-    select asked.job_id, verdict.reason = 'settled', verdict.state, verdict.reason
-    from _settle(
+    select
+      asked.job_id, coalesce(verdict.reason, 'settled') = 'settled', coalesce(verdict.state, case when verdict.reason is null then 'COMPLETED'::job_state end),
+      coalesce(verdict.reason, 'settled')
+    from unnest(p_job_ids) with ordinality as asked (job_id, place)
+    left join _settle(
       v_ids, p_operations, p_lease_ids, v_named, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
-      p_available_at, p_permanent, p_worker_id, p_stream_id) as verdict
-    join unnest(p_job_ids) with ordinality as asked (job_id, place) on asked.place = verdict.ordinal
+      p_available_at, p_permanent, p_worker_id, p_stream_id) as verdict on verdict.ordinal = asked.place
     order by asked.place;
 end $$;
 

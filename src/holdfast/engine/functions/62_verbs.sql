@@ -12,7 +12,7 @@ begin
   return _settle_one(p_job_id, 'fail', p_lease_id, p_worker_id, p_error, p_traceback, p_delay, null, p_permanent);
 end $$;
 
--- Seed 000: a transient error; counts an attempt like a failure, whatever the reason.
+-- Seed 000: a transient error; counts an attempt like a failure. Without a text the last error stays.
 create or replace function requeue_job(
   p_job_id text, p_available_at timestamptz default null, p_error text default '', p_lease_id text default null,
   p_worker_id text default null
@@ -21,7 +21,7 @@ language plpgsql security definer set search_path from current
 as $$
 begin
   return _settle_one(
-    p_job_id, 'requeue', p_lease_id, p_worker_id, coalesce(p_error, ''), p_available_at => p_available_at);
+    p_job_id, 'requeue', p_lease_id, p_worker_id, nullif(p_error, ''), p_available_at => p_available_at);
 end $$;
 
 -- Seed 002: try again later, without an attempt. Answers whether a job changed; a missing id is no error.

@@ -53,7 +53,7 @@ begin
     raise exception 'extend_leases: % job ids but % leases', coalesce(cardinality(p_job_ids), 0),
       coalesce(cardinality(p_lease_ids), 0) using errcode = '22023';
   end if;
-  v_ids := _job_numbers(p_job_ids);
+  select resolved.o_ids into v_ids from _resolve(p_job_ids) as resolved;
 
   select array_agg(held.id)
   into v_live
@@ -112,11 +112,6 @@ end $$;
 create or replace function _sweep(p_limit integer) returns bigint[]
 language plpgsql
 set search_path from current
-set enable_seqscan = off
-set jit = off
-set enable_bitmapscan = off
-set enable_sort = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := _clock();
@@ -140,7 +135,13 @@ begin
 end $$;
 
 create or replace function lapse_leases(p_limit integer default 1000) returns table (job_id text, state job_state)
-language plpgsql security definer set search_path from current
+language plpgsql security definer
+set search_path from current
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
