@@ -163,8 +163,22 @@ begin
   if v_streams_freed then
     perform _notify_freed();
   end if;
-  perform _trace_finished(v_gone, p_operations, p_worker_id, p_trace_context);
+  if _traces_ends(p_operations) then
+    perform _trace_finished(v_gone, p_operations, p_worker_id, p_trace_context);
+  end if;
   return v_gone;
+end $$;
+
+-- Whether anything of these endings goes into the trace (no operations: completions only).
+create or replace function _traces_ends(p_operations text[]) returns boolean
+language plpgsql stable set search_path from current
+as $$
+begin
+  return case (select trace_level from settings where only_row)
+    when 'all' then true
+    when 'exceptions' then not coalesce(p_operations <@ array['complete'], true)
+    else false
+  end;
 end $$;
 
 create or replace function _trace_finished(
@@ -177,29 +191,27 @@ set enable_mergejoin = off
 set enable_seqscan = off
 set jit = off
 as $$
-declare
-  v_level text := (select trace_level from settings where only_row);
 begin
-  if p_ids is null or v_level = 'off' or (v_level = 'exceptions' and (p_operations is null or p_operations <@ array['complete'])) then
-    return;
-  end if;
   insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
   select
-    _public_id(job.name, job.id),
-    case coalesce(finish.operation, 'complete')
-      when 'complete' then 'job_finished'
-      when 'stop_with_retry' then 'job_failed'
-      when 'lapse' then 'lease_expired'
-      when 'release' then 'job_released'
-      else 'job_cancelled'
-    end,
-    coalesce(p_worker_id, job.assignee_id),
-    job.finalized_at,
-    jsonb_strip_nulls(jsonb_build_object('operation', coalesce(finish.operation, 'complete'), 'lease_id', job.lease_id)) || p_trace_context,
+    _public_id(job.name, job.id), ended.event, coalesce(p_worker_id, job.assignee_id), job.finalized_at,
+    jsonb_strip_nulls(jsonb_build_object('operation', ended.operation, 'lease_id', job.lease_id)) || p_trace_context,
     jsonb_build_object('state', job.state, 'attempts', job.attempts)
-  from unnest(p_ids, p_operations) as finish (id, operation)
-  join archived_jobs job on job.id = finish.id
-  where v_level = 'all' or finish.operation <> 'complete';
+  from (
+    select
+      finish.id,
+      coalesce(finish.operation, 'complete') as operation,
+      case coalesce(finish.operation, 'complete')
+        when 'complete' then 'job_finished'
+        when 'stop_with_retry' then 'job_failed'
+        when 'lapse' then 'lease_expired'
+        when 'release' then 'job_released'
+        else 'job_cancelled'
+      end as event
+    from unnest(p_ids, p_operations) as finish (id, operation)
+  ) as ended
+  join archived_jobs job on job.id = ended.id
+  where _is_traced(ended.event);
 end $$;
 
 -- Seed 003's single forms. Each is its set-based sibling with one element.
