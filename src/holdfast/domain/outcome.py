@@ -1,0 +1,152 @@
+"""What an execution came to, as one type for each way it can end, and what became of writing it down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias, assert_never
+
+from holdfast.domain.job import Content
+from holdfast.domain.lifecycle import Operation
+from holdfast.domain.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Done."""
+
+    result: Content = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An attempt failed and counts. `delay_s` is exact; a permanent failure is not tried again."""
+
+    message: str
+    traceback: str | None = None
+    delay_s: float = 0.0
+    permanent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Requeued:
+    """A transient trouble outside the handler: counts as an attempt."""
+
+    delay_s: float = 0.0
+    message: str = "requeued"
+
+
+@dataclass(frozen=True, slots=True)
+class Rescheduled:
+    """Handed back unharmed: costs no attempt. What is None stays as it is."""
+
+    delay_s: float = 0.0
+    reason: str = "reschedule"
+    queue: str | None = None
+    wait_for: Sequence[str] | None = None
+    payload: Content = None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Given up without a word about the execution: somebody else may run it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Ended on demand."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedWithRetry:
+    """Failed while it was being cancelled: counts as an attempt, and is over."""
+
+    message: str
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownStopped:
+    """Over, and nobody can say what the worker did."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The worker's answer to a cancellation. Only a job that was executing gives its slot back."""
+
+    was_executing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """A stream ended before it could hand the job over: costs no attempt."""
+
+    message: str
+    to_worker_stream: bool = False
+
+
+Outcome: TypeAlias = (
+    Completed
+    | Failed
+    | Requeued
+    | Rescheduled
+    | Released
+    | Stopped
+    | StoppedWithRetry
+    | UnknownStopped
+    | Acknowledged
+    | Undelivered
+)
+"""Every way an execution can end. Take it apart with `match`, close with `assert_never`."""
+
+
+def operation_of(outcome: Outcome) -> Operation:
+    """The operation of the lifecycle that writes this outcome down."""
+    match outcome:
+        case Completed():
+            return Operation.COMPLETE
+        case Failed():
+            return Operation.FAIL
+        case Requeued():
+            return Operation.REQUEUE
+        case Rescheduled():
+            return Operation.RESCHEDULE
+        case Released():
+            return Operation.RELEASE
+        case Stopped():
+            return Operation.STOP
+        case StoppedWithRetry():
+            return Operation.STOP_WITH_RETRY
+        case UnknownStopped():
+            return Operation.MARK_UNKNOWN_STOPPED
+        case Acknowledged():
+            return Operation.ACKNOWLEDGE_CANCELLATION
+        case Undelivered():
+            return Operation.UNDELIVERED
+        case _:
+            assert_never(outcome)
+
+
+class Reason(StrEnum):
+    """Why a verdict is what it is."""
+
+    SETTLED = "settled"
+    ALREADY = "already"
+    LEASE_LOST = "lease_lost"
+    WRONG_STATE = "wrong_state"
+    NOT_FOUND = "not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the engine said to one outcome. `status` is the job's state afterwards, None without a job."""
+
+    job_id: str
+    ok: bool
+    status: JobState | None
+    reason: str
