@@ -1,4 +1,4 @@
-"""Every setting once: its name, unit, default and where it is read from. Arguments win over the environment."""
+"""Every setting once: its name, unit, default and source. Arguments win over the environment."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ PAYLOAD_BYTES = 1024 * 1024
 CALL_TIMEOUT_S = 10.0
 """Deadline of one database call, unless the caller names another."""
 
+LOCK_TIMEOUT_S = 5.0
+"""How long one statement of an installation waits for a lock, and with it everybody who queued behind it."""
+
+CONNECT_TIMEOUT_S = 10
+"""How long a command waits for a connection, in whole seconds because libpq counts so."""
+
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -38,11 +44,14 @@ def database_url(argument: str | None = None) -> str | None:
 
 
 def schema_name(name: str) -> str:
-    """Return the name if an installation may have it; it becomes an SQL identifier and part of a channel name."""
+    """Return the name if an installation may have it: it becomes an identifier and part of a channel name."""
     if not _SCHEMA_NAME.fullmatch(name) or name.startswith("pg_"):
         raise InvalidArgument(
-            f"schema name {name!r}: use lower-case letters, digits and underscores, not starting with a digit or pg_"
+            f"schema name {name!r}: use lower-case letters, digits and underscores, "
+            "not starting with a digit or pg_"
         )
+    if name == "public":
+        raise InvalidArgument('schema name "public" is everybody\'s; Holdfast needs a schema of its own')
     if len(name) > SCHEMA_NAME_BYTES:
         raise InvalidArgument(f"schema name {name!r} has {len(name)} bytes; at most {SCHEMA_NAME_BYTES} fit")
     return name

@@ -1,20 +1,21 @@
 """Every exception Holdfast raises on purpose.
 
-    HoldfastError
-    ├── InvalidArgument (ValueError)    a value no job, queue or lease can have
-    │   └── PayloadError                content PostgreSQL cannot store, or larger than the cap
-    ├── JobNotFound (KeyError)          no live or archived job has this id
-    ├── JobExists                       the id is taken, by a live or a finished job
-    ├── WrongState                      the job is not in a state this operation starts from
-    ├── LeaseLost                       the caller does not hold the job (any more)
-    ├── ResourceBusy                    another job holds the resource
-    ├── SchemaMissing                   Holdfast is not installed in this database
-    ├── SchemaTooNew                    the database was installed by a newer Holdfast
-    ├── SchemaTooOld                    the database needs `holdfast migrate up`
-    ├── DatabaseUnavailable             no answer in time, or no connection
-    └── EmbeddedError                   the private PostgreSQL cannot be had here
-        ├── BinariesNotFound            no PostgreSQL programs on this machine
-        └── DirectoryUnusable           the data directory cannot be used
+HoldfastError
+├── InvalidArgument (ValueError)    a value no job, queue or lease can have
+│   └── PayloadError                content PostgreSQL cannot store, or larger than the cap
+├── JobNotFound (KeyError)          no live or archived job has this id
+├── JobExists                       the id is taken, by a live or a finished job
+├── WrongState                      the job is not in a state this operation starts from
+├── LeaseLost                       the caller does not hold the job (any more)
+├── ResourceBusy                    another job holds the resource
+├── SchemaMissing                   Holdfast is not installed in this database
+├── SchemaTooNew                    the database was installed by a newer Holdfast
+├── SchemaTooOld                    the database needs `holdfast migrate up`
+├── InstallationRefused             something stands in the way of `holdfast migrate up`
+├── DatabaseUnavailable             no answer in time, or no connection
+└── EmbeddedError                   the private PostgreSQL cannot be had here
+    ├── BinariesNotFound            no PostgreSQL programs on this machine
+    └── DirectoryUnusable           the data directory cannot be used
 """
 
 
@@ -63,6 +64,10 @@ class SchemaTooNew(HoldfastError):
 
 class SchemaTooOld(HoldfastError):
     """The database was installed by an older Holdfast and needs `holdfast migrate up`."""
+
+
+class InstallationRefused(HoldfastError):
+    """Something stands in the way of installing or upgrading; the message names it. Nothing was changed."""
 
 
 class DatabaseUnavailable(HoldfastError):

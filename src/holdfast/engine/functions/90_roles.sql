@@ -51,6 +51,8 @@ begin
   foreach v_role in array array['producer', 'worker', 'viewer', 'admin'] loop
     continue when not exists (select from pg_roles where rolname = 'holdfast_' || v_role);
     execute format('grant usage on schema %I to %I', v_schema, 'holdfast_' || v_role);
+    -- So that whoever connects can tell whether this installation fits its release.
+    execute format('grant select on migrations, installation to %I', 'holdfast_' || v_role);
     for v_routine in
       select routine.oid::regprocedure as signature, routine.proname
       from pg_proc routine

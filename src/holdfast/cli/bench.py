@@ -1,0 +1,100 @@
+"""`holdfast bench`: measure on your own server, against a bare queue on the same server."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from holdfast.bench.claim import Report
+
+
+def _numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(dict.fromkeys(int(part) for part in value.split(",")))
+    except ValueError:
+        raise click.BadParameter("expected whole numbers separated by commas, like 1,10,100") from None
+    if min(numbers) < 1:
+        raise click.BadParameter("every number must be at least 1")
+    return numbers
+
+
+@click.group(name="bench")
+def command() -> None:
+    """Measure Holdfast against a bare queue on the same server."""
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@click.option("--jobs", default=6_000, show_default=True, type=click.IntRange(1), help="Backlog of each run.")
+@click.option("--batches", default="1,10,100,1000", show_default=True, callback=_numbers, help="Jobs per claim.")
+@click.option("--clients", default="1,2", show_default=True, callback=_numbers, help="Sessions at once.")
+@click.option("--rounds", type=click.IntRange(1), help="Rounds to measure. Default: what fits in 50 s.")
+@click.option("--dsn", "--database-url", "dsn", metavar="URL", help="Server. Default: the embedded one.")
+def claim(
+    as_json: bool, jobs: int, batches: tuple[int, ...], clients: tuple[int, ...], rounds: int | None, dsn: str | None
+) -> None:
+    """Claim and settle jobs through pgbench; prints jobs per second.
+
+    Works in a scratch database, made on the server and dropped at the end; your jobs are not touched.
+    """
+    from holdfast.bench.claim import Plan, measure
+
+    report = measure(Plan(batches, clients, jobs, rounds), dsn, _say)
+    if as_json:
+        click.echo(json.dumps(report.facts()))
+    else:
+        _show(report)
+
+
+def _show(report: Report) -> None:
+    from rich.console import Console
+
+    from holdfast.bench.claim import percentile
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(_table(report))
+    engine_ms, bare_ms = report.claim_ms["engine"], report.claim_ms["bare"]
+    console.print(
+        f"A claim of one job: {percentile(engine_ms, 50):.2f} ms at p50, {percentile(engine_ms, 99):.2f} at p99 "
+        f"(bare {percentile(bare_ms, 50):.2f} and {percentile(bare_ms, 99):.2f})"
+    )
+    wal = report.wal_bytes_per_job
+    console.print(
+        f"WAL per job at {report.headline}: engine {wal['engine']:.0f} bytes, one call {wal['one_call']:.0f}, "
+        f"bare {wal['bare']:.0f}"
+    )
+    once = "each exactly once" if report.exactly_once else "NOT each exactly once"
+    durable = "commits on disk" if report.durable else "commits NOT waited for"
+    console.print(
+        f"PostgreSQL {report.server_version}, {durable}; {report.jobs:,} jobs, {once}; "
+        f"{report.rounds} rounds, {report.seconds:.0f} s"
+    )
+
+
+def _table(report: Report) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Claim + settle, jobs per second (median of the rounds)", title_justify="left")
+    for heading in ("batch", "clients", "engine", "one call", "bare queue", "engine ÷ bare", "one call ÷ bare", "spread"):
+        table.add_column(heading, justify="right")
+    for setting, figure in report.figures.items():
+        table.add_row(
+            f"{setting.batch:,}",
+            str(setting.clients),
+            f"{figure.engine:,.0f}",
+            f"{figure.one_call:,.0f}",
+            f"{figure.bare:,.0f}",
+            f"{figure.ratio:.2f}",
+            f"{figure.one_call_ratio:.2f}",
+            f"{figure.spread:.0%}",
+        )
+    return table
+
+
+def _say(message: str) -> None:
+    click.echo(message, err=True)
