@@ -13,7 +13,7 @@ import click
 
 from holdfast.errors import HoldfastError
 
-COMMANDS = ("bench", "migrate")
+COMMANDS = ("bench", "demo", "migrate")
 
 
 class Commands(click.Group):

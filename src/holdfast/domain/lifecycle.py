@@ -169,7 +169,8 @@ _ROWS: Final[tuple[_Row, ...]] = (
     (_O.MARK_WORKER_UNRESPONSIVE, [_S.CANCELLING], _S.UNKNOWN_STOPPED, _ARCHIVED, When.ALWAYS),
     (_O.RESET_RUNNING_JOBS, [_S.RUNNING], _S.UNKNOWN_RETRY, _LEASE_ENDS, When.ALWAYS),
     (_O.RESET_RUNNING_JOBS, [_S.CANCELLING], _S.UNKNOWN_STOPPED, _ARCHIVED, When.ALWAYS),
-    (_O.CLEAR_CRASH_CONCERN, WAITING, "same", ["consecutive_expirations"], When.SIDELINED),
+    # A streak of lapses is found where a lease lapsed, and while the job is tried again; a hand-back ends it.
+    (_O.CLEAR_CRASH_CONCERN, HELD | {_S.UNKNOWN_RETRY}, "same", ["consecutive_expirations"], When.SIDELINED),
     # Cancelled; a reason, where one is given, becomes the last error.
     (_O.CANCEL, [_S.INITIAL_PENDING], _S.UNSCHEDULED, _STOPPED, When.ALWAYS),
     (_O.CANCEL, WAITING - {_S.INITIAL_PENDING} | {_S.DEAD}, _S.STOPPED, _STOPPED, When.ALWAYS),

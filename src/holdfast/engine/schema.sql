@@ -126,12 +126,8 @@ create table jobs (
   progress jsonb,
   retry jsonb,
   constraint jobs_pkey PRIMARY KEY (id),
-  constraint finished_jobs_are_archived CHECK (state <> ALL (ARRAY['COMPLETED'::job_state, 'STOPPED'::job_state, 'UNSCHEDULED'::job_state, 'UNKNOWN_STOPPED'::job_state])),
-  constraint held_jobs_have_a_lease CHECK ((state <> ALL (ARRAY['RUNNING'::job_state, 'CANCELLING'::job_state])) OR lease_id IS NOT NULL AND lease_expires_at IS NOT NULL AND assignee_id IS NOT NULL),
-  constraint max_attempts_is_positive CHECK (max_attempts > 0),
-  constraint only_dead_jobs_are_finalized CHECK ((finalized_at IS NOT NULL) = (state = 'DEAD'::job_state)),
-  constraint payload_is_json_or_bytes CHECK (payload IS NULL OR payload_bytes IS NULL),
-  constraint queue_names_fit_a_channel CHECK (octet_length(queue) >= 1 AND octet_length(queue) <= 40)
+  constraint finished_jobs_are_archived_unless_dead CHECK (finalized_at IS NULL AND (state <> ALL (ARRAY['COMPLETED'::job_state, 'STOPPED'::job_state, 'UNSCHEDULED'::job_state, 'UNKNOWN_STOPPED'::job_state, 'DEAD'::job_state])) OR finalized_at IS NOT NULL AND state = 'DEAD'::job_state),
+  constraint held_jobs_have_a_lease CHECK ((state <> ALL (ARRAY['RUNNING'::job_state, 'CANCELLING'::job_state])) OR lease_id IS NOT NULL AND lease_expires_at IS NOT NULL AND assignee_id IS NOT NULL)
 ) with (
   fillfactor=70,
   autovacuum_vacuum_scale_factor=0.02,
@@ -352,6 +348,9 @@ create function _complete_locked_job(p_locked_job jobs_with_status, p_worker_id 
 create function _cycle_through(p_id bigint)
   returns text[]
   language plpgsql stable set search_path from current;
+create function _descendants(p_ids bigint[])
+  returns bigint[]
+  language plpgsql stable set search_path from current;
 create function _effect_on_child(p_parent_state job_state, p_if_parent_fails text)
   returns text
   language sql immutable;
@@ -379,9 +378,6 @@ create function _is_traced(p_event_type text)
 create function _job_number(p_job_id text)
   returns bigint
   language sql stable;
-create function _lock_descendants(p_ids bigint[])
-  returns void
-  language plpgsql volatile set search_path from current;
 create function _lock_for_holder(p_job_id text, p_operation text, p_lease_id text, p_worker_id text)
   returns jobs
   language plpgsql volatile set search_path from current;
@@ -391,6 +387,9 @@ create function _lock_job(p_job_id text)
 create function _lock_job_for_status(p_job_id text, p_status text, p_expected_lease_id text DEFAULT NULL::text, p_missing_message text DEFAULT NULL::text)
   returns jobs_with_status
   language plpgsql volatile set search_path from current;
+create function _lock_jobs(p_ids bigint[])
+  returns void
+  language plpgsql volatile set search_path from current;
 create function _lock_live_job(p_job_id text, p_operation text)
   returns jobs
   language plpgsql volatile set search_path from current;
@@ -399,6 +398,9 @@ create function _lock_parents(p_wait_for text[], p_if_parent_fails text)
   language plpgsql volatile set search_path from current;
 create function _lock_unheld_job(p_job_id text, p_operation text)
   returns jobs_with_status
+  language plpgsql volatile set search_path from current;
+create function _lock_with_parents(p_job_id text, p_wait_for text[])
+  returns void
   language plpgsql volatile set search_path from current;
 create function _next_due(p_queues text[])
   returns timestamp with time zone
@@ -475,6 +477,9 @@ create function _trace_finished(p_ids bigint[], p_operations text[], p_worker_id
 create function _traces_ends(p_operations text[])
   returns boolean
   language plpgsql stable set search_path from current;
+create function _try_lock_jobs(p_ids bigint[])
+  returns boolean
+  language plpgsql volatile set search_path from current;
 create function _update_waiters(p_ended bigint[], p_worker_id text)
   returns bigint[]
   language plpgsql volatile set search_path from current;
@@ -504,7 +509,7 @@ create function claim_jobs(p_worker_id text, p_queues text[], p_limit integer DE
   language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function cleanup_expired_jobs(p_ttl_seconds double precision, p_limit integer DEFAULT NULL::integer)
   returns integer
-  language plpgsql volatile security definer set search_path from current;
+  language plpgsql volatile security definer set plan_cache_mode=force_custom_plan set search_path from current;
 create function clear_crash_concern(p_job_id text, p_worker_id text, p_reason text DEFAULT NULL::text)
   returns boolean
   language plpgsql volatile security definer set search_path from current;
@@ -640,11 +645,13 @@ create function trace_level()
 
 grant usage on schema holdfast to holdfast_admin;
 grant select on holds to holdfast_admin;
+grant select on installation to holdfast_admin;
 grant select on job_details to holdfast_admin;
 grant select on jobs_archive to holdfast_admin;
 grant select on jobs_friendly_status to holdfast_admin;
 grant select on jobs_trace to holdfast_admin;
 grant select on jobs_with_status to holdfast_admin;
+grant select on migrations to holdfast_admin;
 grant select on queues to holdfast_admin;
 grant select on resources to holdfast_admin;
 grant select on settings to holdfast_admin;
@@ -701,16 +708,20 @@ grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp w
 grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text) to holdfast_admin;
 grant execute on routine trace_level() to holdfast_admin;
 grant usage on schema holdfast to holdfast_producer;
+grant select on installation to holdfast_producer;
+grant select on migrations to holdfast_producer;
 grant execute on routine normalize_wait_for(text[]) to holdfast_producer;
 grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp with time zone,timestamp with time zone,text,integer,text[],text[],integer,text,double precision,double precision,jsonb,bytea,timestamp with time zone) to holdfast_producer;
 grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text) to holdfast_producer;
 grant usage on schema holdfast to holdfast_viewer;
 grant select on holds to holdfast_viewer;
+grant select on installation to holdfast_viewer;
 grant select on job_details to holdfast_viewer;
 grant select on jobs_archive to holdfast_viewer;
 grant select on jobs_friendly_status to holdfast_viewer;
 grant select on jobs_trace to holdfast_viewer;
 grant select on jobs_with_status to holdfast_viewer;
+grant select on migrations to holdfast_viewer;
 grant select on queues to holdfast_viewer;
 grant select on resources to holdfast_viewer;
 grant select on settings to holdfast_viewer;
@@ -726,6 +737,8 @@ grant execute on routine next_due(text[]) to holdfast_viewer;
 grant execute on routine resource_capacity(text) to holdfast_viewer;
 grant execute on routine trace_level() to holdfast_viewer;
 grant usage on schema holdfast to holdfast_worker;
+grant select on installation to holdfast_worker;
+grant select on migrations to holdfast_worker;
 grant execute on routine acknowledge_cancellation(text,boolean,text,text) to holdfast_worker;
 grant execute on routine acquire_resources(text,text[],text,text) to holdfast_worker;
 grant execute on routine claim_jobs(text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint) to holdfast_worker;

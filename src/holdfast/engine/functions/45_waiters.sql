@@ -16,29 +16,53 @@ as $$
   end
 $$;
 
--- Lock, in id order, every live job that ends or wakes when these end: two cascades over the same jobs never deadlock.
-create or replace function _lock_descendants(p_ids bigint[]) returns void
-language plpgsql set search_path from current
+-- Every job that waits for one of these, directly or through others.
+create or replace function _descendants(p_ids bigint[]) returns bigint[]
+language plpgsql stable
+set search_path from current
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
+set jit = off
 as $$
 begin
-  perform
-  from jobs job
-  where job.id in (
+  return array(
     with recursive descendants (id) as (
       select waits.child_id from job_waits waits where waits.parent_id = any (p_ids)
       union
       select waits.child_id from job_waits waits join descendants on waits.parent_id = descendants.id
     )
-    select id from descendants
-  )
-  order by job.id
-  for update;
+    select id from descendants);
+end $$;
+
+-- Lock live jobs in the one order that everybody who locks several keeps to, so that nobody deadlocks: those that wait for
+-- no other job first, then those that do, each by id. Not by id alone: the end of a job locks the job and then those who
+-- wait for it, and a job that was rescheduled to wait may be older than what it waits for.
+create or replace function _lock_jobs(p_ids bigint[]) returns void
+language plpgsql set search_path from current
+as $$
+begin
+  perform from jobs job where job.id = any (p_ids) order by job.waiting_on > 0, job.id for update;
+end $$;
+
+-- The same without waiting. Answers whether all of them are ours now.
+create or replace function _try_lock_jobs(p_ids bigint[]) returns boolean
+language plpgsql set search_path from current
+as $$
+begin
+  return cardinality(p_ids) = (
+    select count(*) from (select from jobs job where job.id = any (p_ids) for update skip locked) as locked);
 end $$;
 
 -- Carry the end of these jobs over to those who wait for them: release, cancel (and their children), or leave.
 -- Answers the jobs that became ready.
 create or replace function _update_waiters(p_ended bigint[], p_worker_id text) returns bigint[]
-language plpgsql set search_path from current
+language plpgsql
+set search_path from current
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
+set jit = off
 as $$
 declare
   v_cancelled bigint[];
@@ -47,7 +71,7 @@ declare
   v_parents bigint[];
   v_ready bigint[];
 begin
-  perform _lock_descendants(p_ended);
+  perform _lock_jobs(_descendants(p_ended));
 
   select array_agg(child.id), array_agg(_target('cancel', child.state, false))
   into v_cancelled, v_targets
@@ -98,6 +122,20 @@ begin
   return v_ready;
 end $$;
 
+-- Let these waiting jobs follow those of their parents that had failed before. Answers the jobs that became ready.
+create or replace function _follow_failed_parents(p_ids bigint[], p_worker_id text) returns bigint[]
+language plpgsql set search_path from current
+as $$
+declare
+  v_parents bigint[] := array(select waits.parent_id from job_waits waits where waits.child_id = any (p_ids));
+  v_failed bigint[] := array(
+    select archived.id from archived_jobs archived where archived.id = any (v_parents)
+    union all
+    select job.id from jobs job where job.id = any (v_parents) and job.state = 'DEAD');
+begin
+  return case when v_failed <> '{}' then _update_waiters(v_failed, p_worker_id) end;
+end $$;
+
 -- Seed 003: one finished job. Answers each child it touched and whether that child can run now.
 create or replace function _update_waiters_for_completion(p_completed_job_id text)
 returns table (job_id text, next_need text, became_unblocked boolean)
@@ -143,7 +181,16 @@ begin
     return;
   end if;
 
-  perform from jobs job where job.id = any (v_ids) order by job.id for no key update;
+  perform _lock_jobs(v_ids);
+  -- A cancelled one may still be completed (UNKNOWN_STOPPED) or deleted: changing its row puts us before that or after it.
+  if p_if_parent_fails is not null then
+    update archived_jobs ended
+    set state = ended.state
+    from (
+      select job.id from archived_jobs job where job.id = any (v_ids) and job.state <> 'COMPLETED' order by job.id for update
+    ) as cancelled
+    where ended.id = cancelled.id;
+  end if;
 
   -- A statement of its own after the locks: a parent that finished while we waited is in the archive now.
   return query
@@ -222,6 +269,13 @@ begin
   select p_child_id, parents.parent_id, parents.ordinal, parents.parent, p_if_parent_fails
   from _lock_parents(p_wait_for, p_if_parent_fails) as parents;
 
+  -- A parent that waits itself may lead to a job that another reschedule is about to let wait for us: one after the other.
+  if exists (
+    select from job_waits waits join jobs parent on parent.id = waits.parent_id
+    where waits.child_id = p_child_id and parent.waiting_on > 0)
+  then
+    perform pg_advisory_xact_lock(hashtextextended(current_schema() || '.waits', 0));
+  end if;
   v_cycle := _cycle_through(p_child_id);
   if v_cycle is not null then
     raise exception 'waiting for "%" would close a cycle: % waits for %',

@@ -1,7 +1,8 @@
 -- Putting jobs in line. submit_job is submit_jobs with one element.
 
--- A JSON array of strings as text[]; null when empty, so that rows without keep a null. Repetitions drop out.
-create or replace function _text_array(p_value jsonb, p_parameter text) returns text[]
+-- A JSON array of strings as text[]; null when empty, so that rows without keep a null. Repetitions drop out, and nulls
+-- where they are allowed.
+create or replace function _text_array(p_value jsonb, p_parameter text, p_drop_nulls boolean default false) returns text[]
 language plpgsql immutable set search_path from current
 as $$
 declare
@@ -11,7 +12,9 @@ begin
     return null;
   end if;
   if jsonb_typeof(p_value) <> 'array'
-    or exists (select from jsonb_array_elements(p_value) as item where jsonb_typeof(item) <> 'string' or item = '""')
+    or exists (
+      select from jsonb_array_elements(p_value) as item
+      where (jsonb_typeof(item) <> 'string' or item = '""') and not (p_drop_nulls and item = 'null'))
   then
     raise exception '% must be a JSON array of non-empty strings, not %', p_parameter, left(p_value::text, 200)
       using errcode = '22023';
@@ -21,6 +24,7 @@ begin
   from (
     select given.item, min(given.place) as place
     from jsonb_array_elements_text(p_value) with ordinality as given (item, place)
+    where given.item is not null
     group by given.item
   ) as listed;
   return v_array;
@@ -245,35 +249,34 @@ end $$;
 
 -- Tie newly inserted children to their parents, lock and mark the parents, and follow those that have failed already.
 create or replace function _attach_children(p_ids bigint[], p_wait_for jsonb[], p_if_parent_fails text[]) returns void
-language plpgsql set search_path from current
+language plpgsql
+set search_path from current
+set enable_seqscan = off
+set jit = off
 as $$
 declare
   v_lenient text[];
   v_strict text[];
   v_cycle text[];
   v_child bigint;
-  v_failed bigint[];
 begin
   select
     array_agg(distinct parent.name) filter (where child.if_parent_fails is null),
     array_agg(distinct parent.name) filter (where child.if_parent_fails is not null)
   into v_strict, v_lenient
   from unnest(p_wait_for, p_if_parent_fails) as child (wait_for, if_parent_fails)
-  cross join unnest(_text_array(child.wait_for, 'wait_for')) as parent (name);
+  cross join unnest(_text_array(child.wait_for, 'wait_for', true)) as parent (name);
   if v_strict is null and v_lenient is null then
     return;
   end if;
 
   -- Every parent is locked in one go and one order; then each list is judged by its own rule.
-  perform from jobs job
-  where job.id in (select _job_number(parent.name) from unnest(v_strict || v_lenient) as parent (name))
-  order by job.id
-  for no key update;
+  perform _lock_jobs(array(select _job_number(parent.name) from unnest(v_strict || v_lenient) as parent (name)));
 
   insert into job_waits (child_id, parent_id, position, parent, if_parent_fails)
   select child.id, parents.parent_id, wanted.place, parents.parent, child.if_parent_fails
   from unnest(p_ids, p_wait_for, p_if_parent_fails) as child (id, wait_for, if_parent_fails)
-  cross join unnest(_text_array(child.wait_for, 'wait_for')) with ordinality as wanted (name, place)
+  cross join unnest(_text_array(child.wait_for, 'wait_for', true)) with ordinality as wanted (name, place)
   join (
     select false as lenient, strict.* from _lock_parents(v_strict, null) as strict
     union all
@@ -313,18 +316,7 @@ begin
   where child.id = given.child_id;
 
   if v_lenient is not null then
-    select array_agg(parent.id)
-    into v_failed
-    from (
-      select archived.id from archived_jobs archived
-      where archived.id in (select waits.parent_id from job_waits waits where waits.child_id = any (p_ids))
-      union all
-      select job.id from jobs job
-      where job.state = 'DEAD' and job.id in (select waits.parent_id from job_waits waits where waits.child_id = any (p_ids))
-    ) as parent;
-    if v_failed is not null then
-      perform _update_waiters(v_failed, null);
-    end if;
+    perform _follow_failed_parents(p_ids, null);
   end if;
 end $$;
 

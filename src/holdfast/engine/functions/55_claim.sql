@@ -92,7 +92,7 @@ begin
     if cardinality(v_queues) = 1 then
       v_share := array[v_room];
     else
-      v_share := _shares(v_queues, v_priority, v_room);
+      v_share := _shares(v_queues, v_priority, v_room, p_threshold, p_tags, p_floor_at, p_floor_id);
     end if;
     v_round := 1;
     v_place := 1;
@@ -147,6 +147,7 @@ begin
             returning job.*;
           get diagnostics v_taken = row_count;
           v_room := v_room - v_taken;
+          v_share[v_place] := v_share[v_place] - v_taken;
           if v_keys is not null then
             insert into holds (kind, key, slot, job_id, lease_id, held_since)
             select 'singleton', job.singleton_key, 1, job.id, job.lease_id, v_now
@@ -176,8 +177,11 @@ begin
   end loop;
 end $$;
 
--- How many of the oldest p_room due jobs of one priority stand in each queue: a look without locks.
-create or replace function _shares(p_queues text[], p_priority integer, p_room integer) returns integer[]
+-- How many of the oldest p_room jobs of one priority that can be claimed now stand in each queue: a look without locks.
+create or replace function _shares(
+  p_queues text[], p_priority integer, p_room integer, p_threshold integer, p_tags text[], p_floor_at timestamptz,
+  p_floor_id bigint
+) returns integer[]
 language plpgsql
 set search_path from current
 set enable_seqscan = off
@@ -200,8 +204,16 @@ begin
         where job.queue = wanted.queue
           and job.priority = p_priority
           and job.available_at <= v_now
+          and (job.available_at, job.id) >= (p_floor_at, p_floor_id)
           and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
           and job.waiting_on = 0
+          and job.consecutive_expirations < p_threshold
+          and (job.expires_at is null or job.expires_at > v_now)
+          and (p_tags is null or job.tags @> p_tags)
+          and (
+            job.singleton_key is null
+            or not exists (select from holds where holds.kind = 'singleton' and holds.key = job.singleton_key)
+          )
         order by job.available_at, job.id
         limit p_room
       ) as head

@@ -45,9 +45,16 @@ declare
   v_ending_tracebacks text[];
   v_cancelling bigint[];
   v_back bigint[];
+  v_back_operations text[];
+  v_back_targets job_state[];
+  v_back_messages text[];
+  v_back_tracebacks text[];
+  v_back_at timestamptz[];
+  v_back_delays double precision[];
   v_wake bigint[];
 begin
-  -- Lock and decide. What the happy path needs comes out as arrays; what goes back in line is read again below.
+  -- Lock and decide. Everything comes out as arrays: a join with the arguments afterwards would compare each with each,
+  -- since hash and merge joins are switched off here.
   select
     array_agg(decided.place), array_agg(decided.reason),
     array_agg(case decided.reason when 'settled' then decided.target else decided.state end),
@@ -59,21 +66,31 @@ begin
     case when p_messages is not null then array_agg(decided.message) filter (where decided.ends) end,
     case when p_tracebacks is not null then array_agg(decided.traceback) filter (where decided.ends) end,
     array_agg(decided.id) filter (where decided.reason = 'settled' and decided.target = 'CANCELLING' and decided.state = 'RUNNING'),
-    array_agg(decided.place) filter (where decided.reason = 'settled' and not decided.ends and decided.target <> 'CANCELLING')
+    array_agg(decided.id) filter (where decided.back),
+    array_agg(decided.operation) filter (where decided.back),
+    array_agg(decided.target) filter (where decided.back),
+    array_agg(decided.message) filter (where decided.back),
+    array_agg(decided.traceback) filter (where decided.back),
+    array_agg(decided.available_at) filter (where decided.back),
+    array_agg(decided.delay) filter (where decided.back)
   into
     v_ordinals, v_reasons, v_states, v_ending, v_ending_operations, v_ending_targets, v_results, v_result_bytes,
-    v_ending_messages, v_ending_tracebacks, v_cancelling, v_back
+    v_ending_messages, v_ending_tracebacks, v_cancelling, v_back, v_back_operations, v_back_targets, v_back_messages,
+    v_back_tracebacks, v_back_at, v_back_delays
   from (
     select
       judged.*,
-      judged.reason = 'settled' and judged.target in ('COMPLETED', 'STOPPED', 'UNSCHEDULED', 'UNKNOWN_STOPPED') as ends
+      judged.reason = 'settled' and judged.target in ('COMPLETED', 'STOPPED', 'UNSCHEDULED', 'UNKNOWN_STOPPED') as ends,
+      judged.reason = 'settled'
+        and judged.target not in ('COMPLETED', 'STOPPED', 'UNSCHEDULED', 'UNKNOWN_STOPPED', 'CANCELLING') as back
     from (
       select
         held.*,
         case when held.fits then case when held.target is null then 'wrong_state' else 'settled' end else 'lease_lost' end as reason
       from (
         select
-          wish.place, wish.id, wish.operation, wish.result, wish.result_bytes, wish.traceback, job.state,
+          wish.place, wish.id, wish.operation, wish.result, wish.result_bytes, wish.traceback, wish.available_at, wish.delay,
+          job.state,
           case when wish.operation <> 'complete' then wish.message end as message,
           (wish.lease_id is null or coalesce(job.lease_id::text = wish.lease_id, false))
             and (p_worker_id is null or coalesce(job.assignee_id = p_worker_id, false)) as fits,
@@ -82,11 +99,17 @@ begin
             coalesce(wish.permanent, false) or coalesce(job.attempts + 1 >= job.max_attempts, false)) as target
         from (
           select
-            asked.*, lag(asked.id) over (order by asked.id, asked.place) is not distinct from asked.id as repeated
+            asked.*,
+            -- Two leases of one job are two claims of it: each is judged. Unguarded ones come last, and count once.
+            lag(asked.id) over line is not distinct from asked.id
+              and coalesce(lag(asked.lease_id) over line = asked.lease_id, asked.lease_id is null) as repeated
           from unnest(
-            p_ids, p_operations, p_lease_ids, p_named, p_results, p_result_bytes, p_messages, p_tracebacks, p_permanent)
+            p_ids, p_operations, p_lease_ids, p_named, p_results, p_result_bytes, p_messages, p_tracebacks, p_permanent,
+            p_available_at, p_delays)
             with ordinality
-            as asked (id, operation, lease_id, named, result, result_bytes, message, traceback, permanent, place)
+            as asked (
+              id, operation, lease_id, named, result, result_bytes, message, traceback, permanent, available_at, delay, place)
+          window line as (order by asked.id, asked.lease_id, asked.place)
         ) as wish
         join jobs job on job.id = wish.id and (wish.named is null or wish.named = (job.name is not null))
         where not wish.repeated
@@ -96,15 +119,9 @@ begin
   ) as decided;
 
   if v_back is not null then
-    select _hand_back_locked_jobs(
-      array_agg(asked.id), array_agg(asked.operation), array_agg(decided.target), array_agg(asked.message),
-      array_agg(asked.traceback), array_agg(asked.available_at), array_agg(asked.delay),
-      p_worker_id => v_recorded, p_stream_id => p_stream_id, p_trace_context => p_trace_context)
-    into v_wake
-    from unnest(p_ids, p_operations, p_messages, p_tracebacks, p_available_at, p_delays) with ordinality
-      as asked (id, operation, message, traceback, available_at, delay, place)
-    join unnest(v_ordinals, v_states) as decided (place, target) on decided.place = asked.place
-    where asked.place = any (v_back);
+    v_wake := _hand_back_locked_jobs(
+      v_back, v_back_operations, v_back_targets, v_back_messages, v_back_tracebacks, v_back_at, v_back_delays,
+      p_worker_id => v_recorded, p_stream_id => p_stream_id, p_trace_context => p_trace_context);
   end if;
   if v_cancelling is not null then
     perform _request_cancellation(v_cancelling, v_recorded, p_trace_context);
@@ -158,7 +175,9 @@ begin
       and (p_worker_id is null or coalesce(v_job.assignee_id = p_worker_id, false));
     if v_job.id is null then
       -- Not archived either: unknown, or live again under this very call (named twice).
-      select 'wrong_state', job.state into reason, state from jobs job where job.id = v_wish.id;
+      select 'wrong_state', job.state into reason, state
+      from jobs job
+      where job.id = v_wish.id and (v_wish.named is null or v_wish.named = (job.name is not null));
       reason := coalesce(reason, 'not_found');
     elsif not v_fits then
       reason := 'lease_lost';
@@ -261,10 +280,14 @@ begin
     end if;
     -- What is done is passed over below; an id named twice is done once.
     v_ids := array(
-      select case when asked.id <> all (v_done) or asked.repeated then asked.id end
+      select case when asked.id <> all (coalesce(v_done, '{}')) or asked.repeated then asked.id end
       from (
-        select given.id, given.place, row_number() over (partition by given.id order by given.place) > 1 as repeated
-        from unnest(v_ids) with ordinality as given (id, place)
+        select
+          given.id, given.place,
+          row_number() over (
+            partition by given.id order by given.lease_id is distinct from ended.lease_id::text, given.place) > 1 as repeated
+        from unnest(v_ids, p_lease_ids) with ordinality as given (id, lease_id, place)
+        left join archived_jobs ended on ended.id = given.id and ended.id = any (v_done)
       ) as asked
       order by asked.place);
   end if;

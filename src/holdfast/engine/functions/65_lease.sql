@@ -55,10 +55,11 @@ begin
   end if;
   select resolved.o_ids into v_ids from _resolve(p_job_ids) as resolved;
 
-  select array_agg(held.id)
+  -- The state is looked at outside: as a condition it lets the planner walk jobs_held, everybody's leases in their order.
+  select array_agg(held.id) filter (where held.state in ('RUNNING', 'CANCELLING'))
   into v_live
   from (
-    select job.id
+    select job.id, job.state
     from (
       select asked.id, asked.job_id, asked.lease_id
       from unnest(v_ids, p_job_ids, p_lease_ids) as asked (id, job_id, lease_id)
@@ -66,7 +67,6 @@ begin
     ) as asked
     join jobs job on job.id = asked.id and _public_id(job.name, job.id) = asked.job_id
     where job.lease_id::text = asked.lease_id
-      and job.state in ('RUNNING', 'CANCELLING')
     for update of job
   ) as held;
 
@@ -92,7 +92,7 @@ begin
       asked.job_id,
       case
         when job.id is null then 'ended'
-        when job.lease_id::text is distinct from asked.lease_id then 'taken'
+        when (job.lease_id::text = asked.lease_id) is not true then 'taken'
         when job.state in ('RUNNING', 'CANCELLING') and job.lease_expires_at > v_now then
           case job.state when 'RUNNING' then 'extended' else 'cancelling' end
         when job.state = 'DEAD' then 'ended'
@@ -108,7 +108,8 @@ begin
 end $$;
 
 -- Make the lapse of overdue leases true: RUNNING becomes UNKNOWN_RETRY, CANCELLING becomes UNKNOWN_STOPPED.
--- Leaderless: any number may do it at once; locked rows are skipped. Index: jobs_held, from the most overdue on.
+-- Leaderless: any number may do it at once; locked rows are skipped, and so is a cancelled job whose end would concern a
+-- locked one. Index: jobs_held, from the most overdue on.
 create or replace function _sweep(p_limit integer) returns bigint[]
 language plpgsql
 set search_path from current
@@ -116,11 +117,13 @@ as $$
 declare
   v_now timestamptz := _clock();
   v_ids bigint[];
+  v_parents bigint[];
+  v_parent bigint;
 begin
-  select array_agg(overdue.id)
-  into v_ids
+  select array_agg(overdue.id), array_agg(overdue.id) filter (where overdue.state = 'CANCELLING' and overdue.waiters > 0)
+  into v_ids, v_parents
   from (
-    select job.id
+    select job.id, job.state, job.waiters
     from jobs job
     where job.state in ('RUNNING', 'CANCELLING')
       and job.lease_expires_at <= v_now
@@ -128,7 +131,14 @@ begin
     limit p_limit
     for update skip locked
   ) as overdue;
-  if v_ids is not null then
+  if v_parents is not null then
+    foreach v_parent in array v_parents loop
+      if not _try_lock_jobs(_descendants(array[v_parent])) then
+        v_ids := array_remove(v_ids, v_parent);
+      end if;
+    end loop;
+  end if;
+  if cardinality(v_ids) > 0 then
     perform _settle(v_ids, array_fill('lapse'::text, array[cardinality(v_ids)]));
   end if;
   return v_ids;
@@ -224,7 +234,7 @@ language plpgsql set search_path from current
 as $$
 #variable_conflict use_column
 declare
-  v_wait_for text[];
+  v_wake bigint[];
 begin
   perform _require_queue(p_next_need, 'p_next_need');
   if p_singleton_key is distinct from p_locked_job.singleton_key and p_singleton_key is not null then
@@ -238,17 +248,37 @@ begin
     perform _check_submission(
       array[p_locked_job.job_id], null, array[p_payload], null, null, null, null, null, null, null, null);
   end if;
-  v_wait_for := _set_waits(p_locked_job.number, p_wait_for, p_locked_job.if_parent_fails);
-  perform _notify_needs(_hand_back_locked_jobs(
+  perform _set_waits(p_locked_job.number, p_wait_for, p_locked_job.if_parent_fails);
+  v_wake := _hand_back_locked_jobs(
     array[p_locked_job.number], array['reschedule'],
     array[case when p_locked_job.state = 'RUNNING' then 'RESCHEDULED' else p_locked_job.state end],
     p_available_at => array[p_available_at], p_queues => array[p_next_need], p_payloads => array[p_payload],
     p_worker_id => p_worker_id,
-    p_trace_context => jsonb_strip_nulls(jsonb_build_object('lease_id', p_locked_job.lease_id)) || p_trace_context));
+    p_trace_context => jsonb_strip_nulls(jsonb_build_object('lease_id', p_locked_job.lease_id)) || p_trace_context);
+  if p_locked_job.if_parent_fails is not null then
+    v_wake := v_wake || _follow_failed_parents(array[p_locked_job.number], p_worker_id);
+  end if;
+  perform _notify_needs(v_wake);
   return query
-    select _public_id(job.name, job.id), job.queue, v_wait_for, job.available_at
-    from jobs job
+    select
+      p_locked_job.job_id, p_next_need,
+      array(select waits.parent from job_waits waits where waits.child_id = job.id order by waits.position), job.available_at
+    from (
+      select live.id, live.available_at from jobs live
+      union all
+      select ended.id, ended.available_at from archived_jobs ended  -- it followed a parent that had failed
+    ) as job
     where job.id = p_locked_job.number;
+end $$;
+
+-- Lock a job about to wait together with those it will wait for, because locks of several jobs are taken in one order.
+create or replace function _lock_with_parents(p_job_id text, p_wait_for text[]) returns void
+language plpgsql set search_path from current
+as $$
+begin
+  if cardinality(p_wait_for) > 0 then
+    perform _lock_jobs(array(select _job_number(named.job_id) from unnest(p_wait_for || p_job_id) as named (job_id)));
+  end if;
 end $$;
 
 create or replace function reschedule_job(
@@ -265,6 +295,7 @@ begin
   perform _require(p_lease_id, 'p_lease_id');
   perform _require(p_worker_id, 'p_worker_id');
   perform _require_queue(p_next_need, 'p_next_need');
+  perform _lock_with_parents(p_job_id, p_wait_for);
   v_job := _lock_job_for_status(p_job_id, 'ACTIVE', p_lease_id, format('job "%s" cannot be rescheduled', p_job_id));
   if v_job.state <> 'RUNNING' then
     perform _refuse(p_job_id, 'reschedule', 'wrong_state', v_job.state);
@@ -314,6 +345,7 @@ as $$
 begin
   perform _require(p_worker_id, 'p_worker_id');
   perform _require_queue(p_next_need, 'p_next_need');
+  perform _lock_with_parents(p_job_id, p_wait_for);
   return query
     select * from _reschedule_locked_job(
       _lock_unheld_job(p_job_id, 'reschedule_unheld'), p_worker_id, p_next_need, p_wait_for, null, p_available_at,

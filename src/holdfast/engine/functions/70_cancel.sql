@@ -1,24 +1,13 @@
 -- Cancelling and reviving: what people do to jobs.
 
--- Cancel these live jobs, and through them those who wait for them. Locks in id order first, so that cascades never deadlock.
+-- Cancel these live jobs, and through them those who wait for them. Locks all of them first, so that cascades never deadlock.
 create or replace function _cancel(p_ids bigint[], p_worker_id text, p_reason text)
 returns table (ordinal bigint, reason text, state job_state)
 language plpgsql set search_path from current
 as $$
 #variable_conflict use_column
 begin
-  perform
-  from jobs job
-  where job.id in (
-    with recursive affected (id) as (
-      select unnest(p_ids)
-      union
-      select waits.child_id from job_waits waits join affected on waits.parent_id = affected.id
-    )
-    select id from affected
-  )
-  order by job.id
-  for update;
+  perform _lock_jobs(p_ids || _descendants(p_ids));
   return query
     select * from _settle(
       p_ids, array_fill('cancel'::text, array[cardinality(p_ids)]),
@@ -33,14 +22,19 @@ language plpgsql security definer set search_path from current
 as $$
 #variable_conflict use_column
 declare
-  v_job jobs;
   v_verdict record;
 begin
+  perform _require(p_job_id, 'p_job_id');
   perform _require(p_worker_id, 'p_worker_id');
-  v_job := _lock_live_job(p_job_id, 'cancel');
-  select * into v_verdict from _cancel(array[v_job.id], p_worker_id, p_reason);
-  if v_verdict.reason <> 'settled' then
-    perform _refuse(p_job_id, 'cancel', v_verdict.reason, v_verdict.state);
+  select * into v_verdict
+  from _cancel(
+    array(
+      select job.id from jobs job where job.id = _job_number(p_job_id) and _public_id(job.name, job.id) = p_job_id),
+    p_worker_id, p_reason);
+  if v_verdict.reason is distinct from 'settled' then
+    v_verdict.state := coalesce(v_verdict.state, _end_of(p_job_id));
+    perform _refuse(
+      p_job_id, 'cancel', case when v_verdict.state is null then 'not_found' else 'wrong_state' end, v_verdict.state);
   end if;
   return query select p_job_id, v_verdict.state;
 end $$;
@@ -128,17 +122,22 @@ begin
   return true;
 end $$;
 
--- Upkeep: jobs that expired this long ago are cancelled, and their dependents follow. Answers how many.
+-- Upkeep: jobs that expired this long ago are cancelled, and their dependents follow. Answers how many. Index: jobs_expiring.
 create or replace function cancel_expired_jobs(p_older_than_seconds double precision default 604800, p_limit integer default 1000)
 returns integer
 language plpgsql security definer set search_path from current
 as $$
 declare
+  v_before timestamptz := _clock() - p_older_than_seconds * interval '1 second';
   v_ids bigint[];
 begin
+  if p_older_than_seconds is null or not p_older_than_seconds >= 0 then
+    raise exception 'p_older_than_seconds must be 0 or more, not %', coalesce(p_older_than_seconds::text, 'null')
+      using errcode = '22023';
+  end if;
   v_ids := array(
     select job.id from jobs job
-    where job.expires_at <= _clock() - p_older_than_seconds * interval '1 second'
+    where job.expires_at <= v_before
       and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
     order by job.expires_at
     limit p_limit);

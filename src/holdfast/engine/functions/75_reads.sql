@@ -72,24 +72,38 @@ begin
       order by seen_at, job.id
       limit p_limit
     ) as stuck
-    join job_details details on details.number = stuck.id
+    -- Looked up one by one: a plain join reads every job and the whole archive.
+    cross join lateral (select * from job_details job where job.number = stuck.id offset 0) as details
     order by stuck.seen_at, stuck.id;
 end $$;
 
--- Dead letters, the latest first.
+-- Dead letters, the latest first. Index: jobs_dead, from the latest on; without a queue, so in each queue that has some.
 create or replace function list_dead_jobs(p_queue text default null, p_limit integer default 1000) returns setof job_details
 language plpgsql stable security definer set search_path from current
 as $$
 begin
   return query
+    with recursive lines (queue) as (
+      select coalesce(p_queue, (select job.queue from jobs job where job.state = 'DEAD' order by job.queue limit 1))
+      union all
+      select (select job.queue from jobs job where job.state = 'DEAD' and job.queue > lines.queue order by job.queue limit 1)
+      from lines
+      where p_queue is null and lines.queue is not null
+    )
     select details.*
     from (
-      select job.id, job.finalized_at
-      from jobs job
-      where job.state = 'DEAD' and (p_queue is null or job.queue = p_queue)
-      order by job.finalized_at desc, job.id desc
+      select latest.id, latest.finalized_at
+      from lines
+      cross join lateral (
+        select job.id, job.finalized_at
+        from jobs job
+        where job.state = 'DEAD' and job.queue = lines.queue
+        order by job.finalized_at desc, job.id desc
+        limit p_limit
+      ) as latest
+      order by latest.finalized_at desc, latest.id desc
       limit p_limit
     ) as dead
-    join job_details details on details.number = dead.id
+    cross join lateral (select * from job_details job where job.number = dead.id offset 0) as details
     order by dead.finalized_at desc, dead.id desc;
 end $$;

@@ -1,7 +1,10 @@
 -- Removing finished jobs for good. Their ids become free.
 
 create or replace function _forget(p_ids bigint[]) returns void
-language plpgsql set search_path from current
+language plpgsql
+set search_path from current
+set enable_seqscan = off
+set jit = off
 as $$
 begin
   delete from job_errors where job_id = any (p_ids);
@@ -36,9 +39,11 @@ begin
   end if;
   perform
   from jobs job
-  where (job.tags is not null and job.tags @> p_tags)
-    or job.id in (select _job_number(asked.job_id) from unnest(p_job_ids) as asked (job_id))
-  order by job.id
+  where job.id = any (array(
+      select tagged.id from jobs tagged where tagged.tags is not null and tagged.tags @> p_tags
+      union
+      select _job_number(asked.job_id) from unnest(p_job_ids) as asked (job_id)))
+  order by job.waiting_on > 0, job.id
   for update;
   v_ids := array(
     select job.id from jobs job where job.tags is not null and job.tags @> p_tags
@@ -53,6 +58,12 @@ begin
       select job.id, job.name from archived_jobs job where job.id = _job_number(asked.job_id)
     ) as named
     where _public_id(named.name, named.id) = asked.job_id);
+  -- The archived ones too: a child may be tying itself to one, or somebody else deleting it.
+  perform from archived_jobs job where job.id = any (v_ids) order by job.id for update;
+  v_ids := array(
+    select job.id from jobs job where job.id = any (v_ids)
+    union all
+    select job.id from archived_jobs job where job.id = any (v_ids));
 
   select _public_id(job.name, job.id) as job_id, job.state into v_obstacle
   from jobs job
@@ -86,9 +97,12 @@ begin
   return cardinality(v_ids);
 end $$;
 
--- Seed 004: delete COMPLETED jobs that ended longer ago than this. Answers how many. Index: archived_jobs_by_end.
+-- Seed 004: delete COMPLETED jobs that ended longer ago than this. Answers how many. Index: archived_jobs_by_end. Planned for
+-- the moment at hand: a plan for any moment reads the whole archive to find nothing. Locked rows are skipped, so no order.
 create or replace function cleanup_expired_jobs(p_ttl_seconds double precision, p_limit integer default null) returns integer
-language plpgsql security definer set search_path from current
+language plpgsql security definer
+set search_path from current
+set plan_cache_mode = force_custom_plan
 as $$
 declare
   v_before timestamptz;
@@ -102,9 +116,10 @@ begin
   v_ids := array(
     select job.id from archived_jobs job
     where job.state = 'COMPLETED' and job.finalized_at < v_before
-    order by job.id
     limit p_limit
     for update skip locked);
-  perform _forget(v_ids);
+  if cardinality(v_ids) > 0 then
+    perform _forget(v_ids);
+  end if;
   return cardinality(v_ids);
 end $$;

@@ -1,0 +1,129 @@
+"""What is measured: the engine by two calls, by one call, and the bare queue, each on its own backlog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import psycopg
+from psycopg import sql
+
+from holdfast.bench import pgbench
+from holdfast.engine import installer
+
+Name = Literal["engine", "one_call", "bare"]
+NAMES: tuple[Name, ...] = ("engine", "one_call", "bare")
+
+WARM_UP = 10
+"""First calls of each session, for one job each, that do not count: it compiles functions and plans."""
+
+_FIRST_TURN = {"turn": 0, "claimed": 0, "ids": "{}", "leases": "{}"}
+_QUEUES: dict[Name, Literal["engine", "bare"]] = {"engine": "engine", "one_call": "engine", "bare": "bare"}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One line of the table of results."""
+
+    batch: int
+    clients: int
+
+    def __str__(self) -> str:
+        return f"batch={self.batch},clients={self.clients}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One drain of one backlog by one contender."""
+
+    jobs: int
+    jobs_per_s: float
+    wal_bytes_per_job: float
+    exactly_once: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Claims of one job each, settled afterwards."""
+
+    latencies_ms: list[float]
+    exactly_once: bool
+
+
+class Bench:
+    """The engine and the bare queue in one scratch database, and pgbench to drain them."""
+
+    def __init__(self, conn: psycopg.Connection[Any], dsn: str, program: Path) -> None:
+        self._conn = conn
+        self._dsn = dsn
+        self._program = program
+
+    def install(self) -> None:
+        """Put both queues and what fills and judges them into the database."""
+        installer.install(self._conn)
+        for script in ("create schema holdfast_bench", _read("bare_queue"), _read("harness")):
+            self._conn.execute(script.encode())
+
+    def drain(self, name: Name, setting: Setting, turns: int) -> Run:
+        """Fill a backlog, let each client claim and settle so many batches, and judge what is there then."""
+        jobs = setting.clients * (WARM_UP + turns * setting.batch)
+        self._fill(name, jobs)
+        before = self._wal_bytes()
+        calls = WARM_UP + turns
+        clients = pgbench.run(
+            self._program,
+            self._dsn,
+            f"{name}.pgbench.sql",
+            clients=setting.clients,
+            # One call settles what the call before it claimed, so there is one more, which does not count.
+            transactions=calls + 1 if name == "one_call" else calls,
+            variables={"batch": setting.batch, "warm_up": WARM_UP, "turns": calls, **_FIRST_TURN},
+        )
+        wal_bytes = self._wal_bytes() - before
+        return Run(
+            jobs=jobs,
+            jobs_per_s=setting.batch * pgbench.per_second([mine[WARM_UP:calls] for mine in clients]),
+            wal_bytes_per_job=wal_bytes / jobs,
+            exactly_once=self._ran_each_once(name, jobs),
+        )
+
+    def claim_one_by_one(self, name: Name, claims: int) -> Claims:
+        """Let one client claim so many jobs one by one; they are settled when the clock has stopped."""
+        jobs = WARM_UP + claims
+        self._fill(name, jobs)
+        (mine,) = pgbench.run(self._program, self._dsn, f"claim_{name}.pgbench.sql", transactions=jobs)
+        self._call(f"settle_{_QUEUES[name]}")
+        return Claims([done.latency_ms for done in mine[WARM_UP:]], self._ran_each_once(name, jobs))
+
+    def server(self) -> tuple[str, bool]:
+        """The server's version, and whether a commit there is on the disk when it is answered."""
+        row = self._conn.execute(
+            "select current_setting('server_version'), "
+            "current_setting('fsync')::boolean and current_setting('synchronous_commit') <> 'off'"
+        ).fetchone()
+        version, durable = row or ("unknown", False)
+        return version.split()[0], durable
+
+    def _fill(self, name: Name, jobs: int) -> None:
+        self._call(f"fill_{_QUEUES[name]}", jobs)
+        # As autovacuum leaves a backlog that has been there for a minute; without it plans are made blind.
+        self._conn.execute("vacuum (analyze) holdfast.jobs, holdfast_bench.jobs")
+
+    def _ran_each_once(self, name: Name, jobs: int) -> bool:
+        return bool(self._call(f"{_QUEUES[name]}_ran_each_once", jobs))
+
+    def _call(self, function: str, *arguments: int) -> Any:
+        call = sql.SQL("select {}({})").format(
+            sql.Identifier("holdfast_bench", function), sql.SQL(", ").join(map(sql.Literal, arguments))
+        )
+        row = self._conn.execute(call).fetchone()
+        return row[0] if row else None
+
+    def _wal_bytes(self) -> int:
+        row = self._conn.execute("select pg_current_wal_insert_lsn() - '0/0'").fetchone()
+        return int(row[0]) if row else 0
+
+
+def _read(name: str) -> str:
+    return (pgbench.HERE / f"{name}.sql").read_text()

@@ -1,0 +1,92 @@
+"""Array literals of PostgreSQL, written for whole batches at once.
+
+The driver dumps lists element by element: measured at a settle of 100 jobs, that took 1.5 ms of 4 ms. By
+`str.join` it takes 0.02 ms, and the type never depends on the values, so that one prepared statement serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import cast
+
+from holdfast.errors import InvalidArgument
+
+
+def of_texts(items: Sequence[str | None], name: str) -> str:
+    """Write texts, null where None; raise InvalidArgument for what cannot be stored, naming the parameter."""
+    if not items:
+        return "{}"
+    whole = None not in items
+    present = cast("Sequence[str]", items) if whole else [item for item in items if item is not None]
+    try:
+        body = "\0".join(present)
+    except TypeError:
+        raise InvalidArgument(f"{name} must be texts: {_culprit(items)} is not") from None
+    if body.count("\0") != max(len(present) - 1, 0):
+        raise InvalidArgument(
+            f"{name} holds a NUL character, which PostgreSQL cannot store: {_with_nul(items)}"
+        )
+    if not body.isascii():
+        _refuse_surrogates(body, name)
+    if "\\" in body:
+        body = body.replace("\\", "\\\\")
+    if '"' in body:
+        body = body.replace('"', '\\"')
+    if whole:
+        return '{"' + body.replace("\0", '","') + '"}'
+    written = iter(body.split("\0"))
+    return "{" + ",".join("NULL" if item is None else f'"{next(written)}"' for item in items) + "}"
+
+
+def of_json(items: Sequence[str | None], name: str) -> str | None:
+    """Write JSON texts; no array at all if every one is None."""
+    return of_texts(items, name) if any(item is not None for item in items) else None
+
+
+def of_bytes(items: Sequence[bytes | None]) -> str | None:
+    """Write bytes; no array at all if every one is None."""
+    if all(item is None for item in items):
+        return None
+    return _of((f'"\\\\x{item.hex()}"' if item is not None else None) for item in items)
+
+
+def of_numbers(items: Sequence[float | None]) -> str | None:
+    """Write integers or floats; no array at all if every one is None."""
+    if all(item is None for item in items):
+        return None
+    return _of(repr(item) if item is not None else None for item in items)
+
+
+def of_flags(items: Sequence[bool]) -> str | None:
+    """Write flags; no array at all if every one is false, which is what none means."""
+    return _of("t" if item else "f" for item in items) if any(items) else None
+
+
+def of_moments(items: Sequence[datetime | None]) -> str | None:
+    """Write aware moments; no array at all if every one is None."""
+    if all(item is None for item in items):
+        return None
+    return _of(f'"{item.isoformat()}"' if item is not None else None for item in items)
+
+
+def _of(written: Iterable[str | None]) -> str:
+    return "{" + ",".join("NULL" if item is None else item for item in written) + "}"
+
+
+def _refuse_surrogates(body: str, name: str) -> None:
+    try:
+        body.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            f"{name} holds half of a surrogate pair (\\u{ord(body[error.start]):04x}), "
+            "which PostgreSQL cannot store"
+        ) from None
+
+
+def _culprit(items: Sequence[object]) -> str:
+    return next(repr(item) for item in items if item is not None and not isinstance(item, str))
+
+
+def _with_nul(items: Sequence[str | None]) -> str:
+    return next(repr(item) for item in items if item is not None and "\0" in item)

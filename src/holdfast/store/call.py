@@ -1,0 +1,59 @@
+"""One call of the engine, described as data: pure functions make it, either kind of store runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+R = TypeVar("R")
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+"""What a statement answered: plain tuples, in the order of its columns."""
+
+Parameter: TypeAlias = "str | bytes | None"
+"""All but bytes travels as text and is cast by the statement, so that each has one prepared form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The SQL that calls one function of the engine. `{schema}` stands where the schema's name belongs."""
+
+    function: str
+    sql: str
+
+
+def statement(function: str, answers: str = "answer", **takes: str) -> Statement:
+    """Write the call of a function with named arguments: its columns, and the types of its parameters."""
+    arguments = ", ".join(f"{name} => %s::{kind}" for name, kind in takes.items())
+    # Every part is written in this package; what callers give travels as parameters.
+    sql = f"select {answers} from {{schema}}.{function}({arguments}) as answer"  # noqa: S608
+    return Statement(function, sql)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R]):
+    """A statement with its parameters, and how to read what comes back.
+
+    `idempotent`: a second execution leaves the database as the first did and its answer is as right, so the
+    store may repeat the call when a connection was lost and nobody knows whether the first one took effect.
+    """
+
+    statement: Statement
+    parameters: Sequence[Parameter]
+    parse: Callable[[Rows], R]
+    idempotent: bool
+    timeout_s: float | None = None
+    plainer: Callable[[Sequence[Parameter]], Sequence[Parameter]] | None = None
+    """Turns the parameters into such as every database can store: the last resort of a settle."""
+    listens: bool = False
+    """It may leave the session listening, which a pooled connection must not."""
+
+    @property
+    def name(self) -> str:
+        return self.statement.function
+
+
+def only_value(rows: Rows) -> Any:
+    """The answer of a function that returns one value."""
+    return rows[0][0]

@@ -1,0 +1,123 @@
+"""Taking jobs out of the line, under a lease."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from holdfast.domain.job import ClaimedJob
+from holdfast.store import arguments, rows
+from holdfast.store.arguments import Duration
+from holdfast.store.call import Call, Rows, only_value, statement
+from holdfast.store.values import LeasedJob
+
+Floor: TypeAlias = tuple[datetime, int]
+"""`available_at` and `number` of a job: a worker's memory of where the line begins."""
+
+CLAIM_JOBS: Final = statement(
+    "claim_jobs",
+    rows.CLAIMED_COLUMNS,
+    p_worker_id="text",
+    p_queues="text[]",
+    p_limit="integer",
+    p_lease_seconds="double precision",
+    p_tags="text[]",
+    p_stream_id="bigint",
+    p_sweep="boolean",
+    p_floor_at="timestamptz",
+    p_floor_id="bigint",
+)
+
+GET_WORK: Final = statement(
+    "get_work",
+    "job_id, lease_id, next_need, singleton_key, wait_for, payload, available_at, lease_expires_at",
+    p_worker_id="text",
+    p_worker_caps="text[]",
+    p_lease_seconds="integer",
+    p_limit_jobs="integer",
+)
+
+NEXT_DUE: Final = statement("next_due", p_queues="text[]")
+
+
+def claim_jobs(
+    worker_id: str,
+    queues: Iterable[str],
+    limit: int = 1,
+    *,
+    lease_s: Duration = 30.0,
+    tags: Iterable[str] = (),
+    stream_id: int | None = None,
+    sweep: bool = True,
+    floor: Floor | None = None,
+    timeout_s: float | None = None,
+) -> Call[list[ClaimedJob]]:
+    """Claim up to `limit` jobs that have all these tags: by priority, then by due time, then as submitted.
+
+    Overdue leases are swept first unless `sweep` is false; jobs before `floor` are not looked for. It is not
+    repeated when its answer is lost: what it claimed comes back when the leases lapse.
+    """
+    parameters = (
+        arguments.text(worker_id, "worker_id"),
+        arguments.queues(queues, "queues"),
+        arguments.whole(limit, "limit"),
+        *lease_terms(lease_s, tags, stream_id),
+        *sweep_terms(sweep, floor),
+    )
+    return Call(CLAIM_JOBS, parameters, rows.claimed_jobs, idempotent=False, timeout_s=timeout_s)
+
+
+def get_work(
+    worker_id: str,
+    worker_caps: Iterable[str],
+    lease_s: Duration = 60,
+    limit_jobs: int = 1,
+    *,
+    timeout_s: float | None = None,
+) -> Call[list[LeasedJob]]:
+    """Lease ready jobs whose need is among the worker's capabilities; whole seconds, rounded up.
+
+    On the caller's own connection a call that finds nothing leaves the session listening for them, if signals
+    are on. A store's own connections never listen.
+    """
+    parameters = (
+        arguments.text(worker_id, "worker_id"),
+        arguments.queues(worker_caps, "worker_caps"),
+        arguments.whole_seconds(lease_s, "lease_s"),
+        arguments.whole(limit_jobs, "limit_jobs"),
+    )
+    return Call(GET_WORK, parameters, _leased_jobs, idempotent=False, timeout_s=timeout_s, listens=True)
+
+
+def next_due(queues: Iterable[str], *, timeout_s: float | None = None) -> Call[datetime | None]:
+    """The next moment at which a job becomes due in these queues or a lease ends; None: nothing is known."""
+    return Call(
+        NEXT_DUE, (arguments.queues(queues, "queues"),), only_value, idempotent=True, timeout_s=timeout_s
+    )
+
+
+def lease_terms(
+    lease_s: Duration, tags: Iterable[str], stream_id: int | None
+) -> tuple[str | None, str | None, str | None]:
+    return (
+        arguments.duration(lease_s, "lease_s", positive=True),
+        arguments.text_array(tags, "tags"),
+        arguments.whole(stream_id, "stream_id", least=-arguments.BIGINT - 1, most=arguments.BIGINT),
+    )
+
+
+def sweep_terms(sweep: bool, floor: Floor | None) -> tuple[str, str | None, str | None]:
+    floor_at, floor_number = floor if floor is not None else (None, 0)
+    return (
+        arguments.flag(sweep, "sweep"),
+        "-infinity" if floor_at is None else arguments.moment(floor_at, "floor"),
+        arguments.whole(floor_number, "floor", least=0, most=arguments.BIGINT),
+    )
+
+
+def _leased_jobs(answer: Rows) -> list[LeasedJob]:
+    return [
+        LeasedJob(job_id, lease_id, queue, singleton_key, tuple(wait_for), payload, available_at, until)
+        for job_id, lease_id, queue, singleton_key, wait_for, payload, available_at, until in answer
+    ]

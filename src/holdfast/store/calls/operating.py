@@ -1,0 +1,140 @@
+"""Resources, queues and the switches of an installation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.errors import InvalidArgument
+from holdfast.store import arguments
+from holdfast.store.call import Call, only_value, statement
+
+TRACE_LEVELS: Final = ("off", "exceptions", "all")
+
+ACQUIRE_RESOURCES: Final = statement(
+    "acquire_resources", p_job_id="text", p_keys="text[]", p_lease_id="text", p_worker_id="text"
+)
+RELEASE_RESOURCES: Final = statement(
+    "release_resources", p_job_id="text", p_keys="text[]", p_lease_id="text", p_worker_id="text"
+)
+SET_RESOURCE_CAPACITY: Final = statement("set_resource_capacity", p_key="text", p_capacity="integer")
+RESOURCE_CAPACITY: Final = statement("resource_capacity", p_key="text")
+PAUSE_QUEUE: Final = statement("pause_queue", p_queue="text")
+RESUME_QUEUE: Final = statement("resume_queue", p_queue="text")
+SET_TRACE: Final = statement("set_trace", p_enabled="boolean")
+IS_TRACE_ENABLED: Final = statement("is_trace_enabled")
+SET_TRACE_LEVEL: Final = statement("set_trace_level", p_level="text")
+TRACE_LEVEL: Final = statement("trace_level")
+SET_NOTIFY: Final = statement("set_notify", p_enabled="boolean")
+IS_NOTIFY_ENABLED: Final = statement("is_notify_enabled")
+SET_CRASH_CONCERN_THRESHOLD: Final = statement("set_crash_concern_threshold", p_threshold="integer")
+CRASH_CONCERN_THRESHOLD: Final = statement("crash_concern_threshold")
+
+
+def acquire_resources(
+    job_id: str,
+    keys: Iterable[str],
+    *,
+    lease_id: str | None = None,
+    worker_id: str | None = None,
+    timeout_s: float | None = None,
+) -> Call[list[str]]:
+    """Take all of these resources for a running job, or none; answer the busy ones, so empty means held."""
+    parameters = _of_job(job_id, keys, lease_id, worker_id)
+    fenced = lease_id is not None
+    return Call(ACQUIRE_RESOURCES, parameters, only_value, idempotent=fenced, timeout_s=timeout_s)
+
+
+def release_resources(
+    job_id: str,
+    keys: Iterable[str] | None = None,
+    *,
+    lease_id: str | None = None,
+    worker_id: str | None = None,
+    timeout_s: float | None = None,
+) -> Call[int]:
+    """Give resources back before the lease ends, all if none are named; answer how many were held."""
+    parameters = _of_job(job_id, keys, lease_id, worker_id)
+    return Call(RELEASE_RESOURCES, parameters, only_value, idempotent=False, timeout_s=timeout_s)
+
+
+def set_resource_capacity(key: str, capacity: int, *, timeout_s: float | None = None) -> Call[int]:
+    """Say how many jobs may hold a resource at once."""
+    parameters = (arguments.text(key, "key"), arguments.whole(capacity, "capacity"))
+    return Call(SET_RESOURCE_CAPACITY, parameters, only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def resource_capacity(key: str, *, timeout_s: float | None = None) -> Call[int]:
+    """How many jobs may hold a resource at once: 1 unless somebody said otherwise."""
+    parameters = (arguments.text(key, "key"),)
+    return Call(RESOURCE_CAPACITY, parameters, only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def pause_queue(queue: str, *, timeout_s: float | None = None) -> Call[bool]:
+    """Let no job of a queue be claimed; False if it was paused before."""
+    parameters = (arguments.queue(queue, "queue"),)
+    return Call(PAUSE_QUEUE, parameters, only_value, idempotent=False, timeout_s=timeout_s)
+
+
+def resume_queue(queue: str, *, timeout_s: float | None = None) -> Call[bool]:
+    """Let jobs of a queue be claimed again; False if it was not paused."""
+    parameters = (arguments.queue(queue, "queue"),)
+    return Call(RESUME_QUEUE, parameters, only_value, idempotent=False, timeout_s=timeout_s)
+
+
+def set_trace(enabled: bool, *, timeout_s: float | None = None) -> Call[bool]:
+    """Trace everything, or nothing, in the whole installation."""
+    return Call(
+        SET_TRACE, (arguments.flag(enabled, "enabled"),), only_value, idempotent=True, timeout_s=timeout_s
+    )
+
+
+def is_trace_enabled(*, timeout_s: float | None = None) -> Call[bool]:
+    """Whether anything is traced."""
+    return Call(IS_TRACE_ENABLED, (), only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def set_trace_level(level: str, *, timeout_s: float | None = None) -> Call[str]:
+    """Trace nothing (off), everything but the happy path (exceptions), or everything (all)."""
+    if level not in TRACE_LEVELS:
+        raise InvalidArgument(f"level must be off, exceptions or all, not {level!r}")
+    return Call(SET_TRACE_LEVEL, (level,), only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def trace_level(*, timeout_s: float | None = None) -> Call[str]:
+    """What is traced: off, exceptions or all."""
+    return Call(TRACE_LEVEL, (), only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def set_notify(enabled: bool, *, timeout_s: float | None = None) -> Call[bool]:
+    """Switch signals on or off in the whole installation; without them workers poll."""
+    return Call(
+        SET_NOTIFY, (arguments.flag(enabled, "enabled"),), only_value, idempotent=True, timeout_s=timeout_s
+    )
+
+
+def is_notify_enabled(*, timeout_s: float | None = None) -> Call[bool]:
+    """Whether signals are sent."""
+    return Call(IS_NOTIFY_ENABLED, (), only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def set_crash_concern_threshold(threshold: int, *, timeout_s: float | None = None) -> Call[int]:
+    """Say how many lapsed leases in a row set a job aside."""
+    parameters = (arguments.whole(threshold, "threshold"),)
+    return Call(SET_CRASH_CONCERN_THRESHOLD, parameters, only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def crash_concern_threshold(*, timeout_s: float | None = None) -> Call[int]:
+    """How many lapsed leases in a row set a job aside."""
+    return Call(CRASH_CONCERN_THRESHOLD, (), only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def _of_job(
+    job_id: str, keys: Iterable[str] | None, lease_id: str | None, worker_id: str | None
+) -> tuple[str | None, ...]:
+    return (
+        arguments.text(job_id, "job_id"),
+        arguments.text_array(keys, "keys"),
+        arguments.optional_text(lease_id, "lease_id"),
+        arguments.optional_text(worker_id, "worker_id"),
+    )

@@ -1,0 +1,55 @@
+"""Reading jobs, live and archived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.domain.job import Job
+from holdfast.store import arguments, rows
+from holdfast.store.arguments import Duration
+from holdfast.store.call import Call, Rows, statement
+from holdfast.store.values import JobStats
+
+GET_JOB: Final = statement("get_job", rows.JOB_COLUMNS, p_job_id="text")
+LIST_STUCK_JOBS: Final = statement(
+    "list_stuck_jobs", rows.JOB_COLUMNS, p_stale_seconds="double precision", p_limit="integer"
+)
+LIST_DEAD_JOBS: Final = statement("list_dead_jobs", rows.JOB_COLUMNS, p_queue="text", p_limit="integer")
+GET_JOB_STATS: Final = statement(
+    "get_job_stats",
+    "total_jobs, pending_jobs, running_jobs, completed_jobs, stopped_jobs, failed_jobs, total_retries",
+    p_tags="text[]",
+)
+
+
+def get_job(job_id: str, *, timeout_s: float | None = None) -> Call[Job | None]:
+    """Read one job, wherever it is; None if there is none."""
+    parameters = (arguments.text(job_id, "job_id"),)
+    return Call(GET_JOB, parameters, rows.job_or_none, idempotent=True, timeout_s=timeout_s)
+
+
+def list_stuck_jobs(
+    stale_s: Duration, limit: int = 1000, *, timeout_s: float | None = None
+) -> Call[list[Job]]:
+    """List held jobs whose last claim or extension is this long ago, the oldest first."""
+    parameters = (arguments.duration(stale_s, "stale_s", positive=True), arguments.whole(limit, "limit"))
+    return Call(LIST_STUCK_JOBS, parameters, rows.jobs, idempotent=True, timeout_s=timeout_s)
+
+
+def list_dead_jobs(
+    queue: str | None = None, limit: int = 1000, *, timeout_s: float | None = None
+) -> Call[list[Job]]:
+    """List dead jobs of one queue or of all, the latest first."""
+    parameters = (arguments.optional_text(queue, "queue"), arguments.whole(limit, "limit"))
+    return Call(LIST_DEAD_JOBS, parameters, rows.jobs, idempotent=True, timeout_s=timeout_s)
+
+
+def get_job_stats(tags: Iterable[str] = (), *, timeout_s: float | None = None) -> Call[JobStats]:
+    """Count the jobs that have all these tags; without tags, all jobs."""
+    parameters = (arguments.text_array(tags, "tags"),)
+    return Call(GET_JOB_STATS, parameters, _stats, idempotent=True, timeout_s=timeout_s)
+
+
+def _stats(answer: Rows) -> JobStats:
+    return JobStats(*answer[0])

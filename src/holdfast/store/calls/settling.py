@@ -1,0 +1,251 @@
+"""Writing down what executions came to, for many jobs at once. A settle never fails on content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, assert_never, cast
+
+from holdfast.domain.content import CONTENT_BYTES, storable_json, storable_text
+from holdfast.domain.job import Content
+from holdfast.domain.outcome import (
+    Acknowledged,
+    Completed,
+    Failed,
+    Outcome,
+    Reason,
+    Released,
+    Requeued,
+    Rescheduled,
+    Stopped,
+    StoppedWithRetry,
+    Undelivered,
+    UnknownStopped,
+    Verdict,
+)
+from holdfast.errors import InvalidArgument
+from holdfast.store import arguments, arrays, rows
+from holdfast.store.arguments import Duration
+from holdfast.store.call import Call, Parameter, Rows, statement
+from holdfast.store.calls.claiming import Floor, lease_terms, sweep_terms
+from holdfast.store.values import SettledAndClaimed, Settlement
+
+SETTLE_JOBS: Final = statement(
+    "settle_jobs",
+    rows.VERDICT_COLUMNS,
+    p_job_ids="text[]",
+    p_operations="text[]",
+    p_lease_ids="text[]",
+    p_results="jsonb[]",
+    p_result_bytes="bytea[]",
+    p_messages="text[]",
+    p_tracebacks="text[]",
+    p_delays="double precision[]",
+    p_permanent="boolean[]",
+    p_worker_id="text",
+    p_stream_id="bigint",
+)
+
+SETTLE_AND_CLAIM: Final = statement(
+    "settle_and_claim",
+    f"kind, reason, state::text, {rows.CLAIMED_COLUMNS}",
+    p_job_ids="text[]",
+    p_operations="text[]",
+    p_lease_ids="text[]",
+    p_results="jsonb[]",
+    p_result_bytes="bytea[]",
+    p_messages="text[]",
+    p_tracebacks="text[]",
+    p_delays="double precision[]",
+    p_permanent="boolean[]",
+    p_worker_id="text",
+    p_queues="text[]",
+    p_limit="integer",
+    p_lease_seconds="double precision",
+    p_tags="text[]",
+    p_stream_id="bigint",
+    p_sweep="boolean",
+    p_floor_at="timestamptz",
+    p_floor_id="bigint",
+)
+
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
+_CONTENT: Final = slice(3, 7)  # p_results to p_tracebacks, in both statements
+_AVAILABLE_AT: Final = rows.CLAIMED_COLUMNS.split(", ").index("available_at")
+
+
+def settle_jobs(
+    settlements: Iterable[Settlement],
+    *,
+    worker_id: str | None = None,
+    stream_id: int | None = None,
+    timeout_s: float | None = None,
+) -> Call[list[Verdict]]:
+    """Settle jobs, each as far as it can be; a verdict for each, in the order given.
+
+    A result or an error text that cannot be stored is made storable and says so. If every settlement names
+    its lease, a lost answer is asked for again: what the first call ended is then `already`, what it handed
+    back is `lease_lost`.
+    """
+    settled = list(settlements)
+    parameters = (
+        *_columns(settled),
+        arguments.optional_text(worker_id, "worker_id"),
+        arguments.whole(stream_id, "stream_id", least=-arguments.BIGINT - 1, most=arguments.BIGINT),
+    )
+    return Call(
+        SETTLE_JOBS,
+        parameters,
+        rows.verdicts,
+        idempotent=_is_fenced(settled),
+        timeout_s=timeout_s,
+        plainer=_in_ascii,
+    )
+
+
+def settle_and_claim(
+    settlements: Iterable[Settlement],
+    worker_id: str,
+    queues: Iterable[str],
+    limit: int,
+    *,
+    lease_s: Duration = 30.0,
+    tags: Iterable[str] = (),
+    stream_id: int | None = None,
+    sweep: bool = True,
+    floor: Floor | None = None,
+    timeout_s: float | None = None,
+) -> Call[SettledAndClaimed]:
+    """Settle what is done and claim up to `limit` jobs, in one round trip and one commit.
+
+    With a limit of 0 nothing is claimed. When its answer is lost it is not repeated: settle again by
+    `settle_jobs`, whose verdicts tell what the first call did; what it claimed comes back as leases lapse.
+    """
+    settled = list(settlements)
+    parameters = (
+        *_columns(settled),
+        arguments.text(worker_id, "worker_id"),
+        arguments.queues(queues, "queues"),
+        arguments.whole(limit, "limit", least=0),
+        *lease_terms(lease_s, tags, stream_id),
+        *sweep_terms(sweep, floor),
+    )
+    return Call(
+        SETTLE_AND_CLAIM,
+        parameters,
+        _settled_and_claimed,
+        idempotent=limit == 0 and _is_fenced(settled),
+        timeout_s=timeout_s,
+        plainer=_in_ascii,
+    )
+
+
+def _columns(settlements: Sequence[Settlement]) -> tuple[str | None, ...]:
+    """The arrays of a settle, side by side. A column that says nothing is not sent at all."""
+    job_ids = [job_id for job_id, _, _ in settlements]
+    if "" in job_ids:
+        raise InvalidArgument("job_id is empty")
+    written = [_write(outcome, job_id) for job_id, _, outcome in settlements]
+    operations, results, raw, messages, tracebacks, delays, permanent = (
+        zip(*written, strict=True) if written else ((),) * 7
+    )
+    return (
+        arrays.of_texts(job_ids, "job_id"),
+        arrays.of_texts(cast("Sequence[str]", operations), "operation"),
+        arrays.of_texts([lease_id for _, lease_id, _ in settlements], "lease_id"),
+        arrays.of_json(cast("Sequence[str | None]", results), "result"),
+        arrays.of_bytes(cast("Sequence[bytes | None]", raw)),
+        arrays.of_json(cast("Sequence[str | None]", messages), "message"),
+        arrays.of_json(cast("Sequence[str | None]", tracebacks), "traceback"),
+        arrays.of_numbers(cast("Sequence[float | None]", delays)),
+        arrays.of_flags(cast("Sequence[bool]", permanent)),
+    )
+
+
+_Written = tuple[str, str | None, bytes | None, str | None, str | None, float | None, bool]
+_COMPLETED: Final[_Written] = ("complete", None, None, None, None, None, False)
+
+
+def _write(outcome: Outcome, job_id: str) -> _Written:
+    """Operation, result as JSON or bytes, message, traceback, delay, permanent."""
+    match outcome:
+        case Completed(None):
+            return _COMPLETED
+        case Completed(result):
+            return ("complete", *storable_content(result), None, None, None, False)
+        case Failed(message, traceback, delay_s, permanent):
+            delay_s = _delay(delay_s, job_id)
+            return "fail", None, None, storable_text(message), _trace(traceback), delay_s, permanent
+        case Requeued(delay_s, message):
+            return "requeue", None, None, storable_text(message), None, _delay(delay_s, job_id), False
+        case Rescheduled(delay_s, reason, queue, wait_for, payload):
+            if queue is not None or wait_for is not None or payload is not None:
+                raise InvalidArgument(
+                    f'a settle of "{job_id}" cannot change queue, wait_for or payload: use reschedule_job'
+                )
+            return "reschedule", None, None, storable_text(reason), None, _delay(delay_s, job_id), False
+        case Released():
+            return "release", None, None, None, None, None, False
+        case Stopped(message):
+            return "stop", None, None, storable_text(message), None, None, False
+        case StoppedWithRetry(message, traceback):
+            return "stop_with_retry", None, None, storable_text(message), _trace(traceback), None, False
+        case UnknownStopped(message):
+            return "mark_unknown_stopped", None, None, storable_text(message), None, None, False
+        case Acknowledged(was_executing):
+            operation = "acknowledge" if was_executing else "acknowledge_not_executing"
+            return operation, None, None, None, None, None, False
+        case Undelivered(message, to_worker_stream):
+            operation = "undelivered_to_worker" if to_worker_stream else "undelivered"
+            return operation, None, None, storable_text(message), None, None, False
+        case _:
+            assert_never(outcome)
+
+
+def storable_content(result: Content) -> tuple[str | None, bytes | None]:
+    """A result as JSON text or bytes; never raise."""
+    if not isinstance(result, bytes | bytearray | memoryview):
+        return storable_json(result), None
+    if len(result) > CONTENT_BYTES:
+        note = f"[holdfast: {len(result):,} bytes left out; at most {CONTENT_BYTES:,} are stored]"
+        return storable_json(note), None
+    return None, bytes(result)
+
+
+def _trace(traceback: str | None) -> str | None:
+    return None if traceback is None else storable_text(traceback)
+
+
+def _delay(delay_s: Duration, job_id: str) -> float:
+    return arguments.seconds(delay_s, f'delay_s of job "{job_id}"')
+
+
+def _is_fenced(settlements: Sequence[Settlement]) -> bool:
+    return all(lease_id is not None for _, lease_id, _ in settlements)
+
+
+def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
+    refused: list[Verdict] = []
+    claimed: list[tuple[object, ...]] = []
+    next_due = None
+    for row in answer:
+        kind, reason, state = row[:3]
+        if kind == "claimed":
+            claimed.append(row[3:])
+        elif kind == "refused" and reason != Reason.ALREADY:
+            refused.append(rows.verdict(row[3], False, state, reason))
+        elif kind == "next":
+            next_due = row[3 + _AVAILABLE_AT]
+    return SettledAndClaimed(refused, rows.claimed_jobs(claimed), next_due)
+
+
+def _in_ascii(parameters: Sequence[Parameter]) -> Sequence[Parameter]:
+    """The same settle for a database whose encoding lacks characters of a result, message or traceback."""
+    plain = list(parameters)
+    plain[_CONTENT] = [
+        _NOT_ASCII.sub(lambda found: f"<U+{ord(found[0]):04X}>", column)
+        if isinstance(column, str)
+        else column
+        for column in parameters[_CONTENT]
+    ]
+    return plain

@@ -1,0 +1,140 @@
+"""Connections that give up at a deadline, whatever the server does: frozen, cut off, or slow.
+
+libpq has no deadline for a statement. The driver waits in steps of a tenth of a second and resumes a
+generator after each; `until` ends the waiting when time is up. No thread, no timer.
+
+A connection given up on is closed, never used again. Before that the server is asked to cancel the statement,
+and that request has a short deadline of its own; a server that does not even take it is `silent`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from contextlib import suppress
+from math import inf
+from time import monotonic
+from typing import Any, Final, Self, TypeVar
+
+import psycopg
+from psycopg import waiting
+from psycopg.abc import PQGen
+from psycopg.rows import TupleRow
+
+from holdfast.store.sqlstates import DeadlinePassed
+
+V = TypeVar("V")
+
+CANCEL_S: Final = 0.5
+"""How long a cancel request may take. A call that reaches its deadline takes at most this much longer."""
+
+_STEP_S: Final = 0.1
+_READS: Final = 8
+
+
+def until(steps: PQGen[V], deadline: float) -> PQGen[V]:
+    """The same steps, but none after the deadline. An answer that has arrived is still taken."""
+    try:
+        wait = next(steps)
+        while True:
+            ready = yield wait
+            wait = steps.send(ready)
+            if monotonic() >= deadline:
+                raise DeadlinePassed("no answer in time")
+    except StopIteration as stop:
+        answer: V = stop.value
+        return answer
+
+
+class DeadlineConnection(psycopg.Connection[TupleRow]):
+    """A blocking connection whose statements end at `deadline`, a moment of the monotonic clock."""
+
+    deadline: float = inf
+    silent: bool = False
+
+    @classmethod
+    def connect(cls, conninfo: str = "", *, pacing: Any = None, **options: Any) -> Self:
+        if pacing is None:
+            return super().connect(conninfo, **options)
+        pacing.closing.wait(pacing.pause_s())
+        with pacing.attempt():
+            return super().connect(conninfo, **options)
+
+    def wait(self, gen: PQGen[V], interval: float = _STEP_S, timeout: float | None = None) -> V:
+        if timeout is not None:  # for signals, which may take any time
+            return super().wait(gen, interval, timeout)
+        try:
+            return waiting.wait(until(gen, self.deadline), self.pgconn.socket, _step(self.deadline))
+        except (DeadlinePassed, KeyboardInterrupt, SystemExit):
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        try:
+            # Older libpqs can only wait until the server has taken the request, for ever if need be.
+            if psycopg.capabilities.has_cancel_safe():
+                self.cancel_safe(timeout=CANCEL_S)
+        except psycopg.Error:
+            self.silent = True
+        finally:
+            self.pgconn.finish()
+
+
+class DeadlineAsyncConnection(psycopg.AsyncConnection[TupleRow]):
+    """A connection for asyncio whose statements end at `deadline`, a moment of the monotonic clock."""
+
+    deadline: float = inf
+    silent: bool = False
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", *, pacing: Any = None, **options: Any) -> Self:
+        if pacing is None:
+            return await super().connect(conninfo, **options)
+        with pacing.attempt(), pacing.abortable():
+            await asyncio.sleep(pacing.pause_s())
+            return await super().connect(conninfo, **options)
+
+    async def wait(
+        self,
+        gen: PQGen[V],
+        interval: float = _STEP_S,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> V:
+        if timeout is not None:
+            return await super().wait(gen, interval, timeout)
+        try:
+            return await waiting.wait_async(
+                until(gen, self.deadline), self.pgconn.socket, _step(self.deadline)
+            )
+        except (DeadlinePassed, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            await self._give_up()
+            raise
+
+    async def _give_up(self) -> None:
+        try:
+            if psycopg.capabilities.has_cancel_safe():
+                await self.cancel_safe(timeout=CANCEL_S)
+        except psycopg.Error:
+            self.silent = True
+        finally:
+            self.pgconn.finish()
+
+
+def is_stale(conn: DeadlineConnection | DeadlineAsyncConnection) -> bool:
+    """Whether an idle connection has been closed by the other side, found out without a round trip.
+
+    Only what has arrived is looked at (2 µs). It spares a write the doubt whether a lost connection was lost
+    before it was sent.
+    """
+    with suppress(psycopg.OperationalError):
+        socket = select.poll()
+        socket.register(conn.pgconn.socket, select.POLLIN)
+        for _ in range(_READS):
+            if not socket.poll(0):
+                return False
+            conn.pgconn.consume_input()
+    return True
+
+
+def _step(deadline: float) -> float:
+    return min(_STEP_S, max(0.001, deadline - monotonic()))

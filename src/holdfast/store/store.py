@@ -1,0 +1,144 @@
+"""The store for asyncio: a pool of connections, and every call within its deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import psycopg
+from psycopg.rows import tuple_row
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+
+from holdfast.store import adapters
+from holdfast.store.async_calls import AsyncCalls
+from holdfast.store.base import CLOSE_S, SLICE_S, PooledStore, Sql
+from holdfast.store.call import Call, Rows
+from holdfast.store.connections import DeadlineAsyncConnection, is_stale
+from holdfast.store.sqlstates import Action, action_for, refusal
+from holdfast.store.trial import Trial
+
+R = TypeVar("R")
+
+
+class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCalls):
+    """The engine's functions for asyncio, each on a pooled connection, in a transaction of its own.
+
+    Opens itself at the first call; belongs to the event loop of that call. Needs no state in its sessions, so
+    that a pooler in transaction mode may stand in between; `prepare=False` is for those that know no prepared
+    statements (pgbouncer before 1.21). Otherwise the first one that is lost switches them off.
+
+    A call ends with DatabaseUnavailable at its deadline (`timeout_s`, 10 s unless named, getting a connection
+    included) or half a second later. Conflicts with other transactions are tried again, a lost connection
+    only where a second execution does no harm; else the error says that the outcome is not known.
+    """
+
+    def _new_pool(self, **options: Any) -> AsyncConnectionPool[DeadlineAsyncConnection]:
+        return AsyncConnectionPool(connection_class=DeadlineAsyncConnection, **options)
+
+    async def open(self) -> None:
+        """Let connections be made, without waiting for one. The first call does it too."""
+        self._refuse_if_closed()
+        await self._pool.open()
+
+    async def close(self) -> None:
+        """Close all connections, those in use as their calls end; within five seconds, server or no server."""
+        self._closed = True
+        self._pacing.close()
+        await self._pool.close(timeout=CLOSE_S)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def using(self, conn: psycopg.AsyncConnection[Any]) -> StoreOnConnection:
+        """The same calls on the caller's own connection, in whatever transaction it is in."""
+        return StoreOnConnection(conn, schema=self._sql.schema)
+
+    async def run(self, call: Call[R]) -> R:
+        trial = self._begin(call)
+        if self._pool.closed:
+            await self.open()
+        while True:
+            try:
+                rows = await self._attempt(trial)
+            except psycopg.Error as error:
+                pause_s = self._pause_s(trial, error)
+            else:
+                return call.parse(rows)
+            await asyncio.sleep(pause_s)
+
+    async def _attempt(self, trial: Trial[Any]) -> Rows:
+        conn = await self._connection(trial)
+        try:
+            conn.deadline = trial.deadline
+            return await self._execute(conn, trial.call)
+        except psycopg.Error as error:
+            if conn.silent or action_for(error) is Action.FAIL_OVER:
+                # What befell this connection has befallen the idle ones too: nobody there, or a standby.
+                await self._pool.drain()
+            raise
+        finally:
+            await self._pool.putconn(conn)
+
+    async def _connection(self, trial: Trial[Any]) -> DeadlineAsyncConnection:
+        while True:
+            try:
+                conn = await self._pool.getconn(timeout=min(SLICE_S, trial.deadline - monotonic()))
+            except PoolTimeout:
+                trial.go_on_without_connection(monotonic(), self._pacing)
+                continue
+            except PoolClosed:
+                self._refuse_if_closed()
+                raise
+            if not is_stale(conn):
+                return conn
+            await conn.close()
+            await self._pool.putconn(conn)
+
+    async def _execute(self, conn: DeadlineAsyncConnection, call: Call[Any]) -> Rows:
+        if call.listens:
+            async with conn.transaction():
+                rows = await self._answer(conn, call)
+                await conn.execute("unlisten *")
+                return rows
+        return await self._answer(conn, call)
+
+    async def _answer(self, conn: DeadlineAsyncConnection, call: Call[Any]) -> Rows:
+        cursor = conn.cursor(binary=True)
+        prepare = None if self._prepares else False
+        await cursor.execute(self._sql.of(call.statement), call.parameters, prepare=prepare)
+        return await cursor.fetchall()
+
+
+class StoreOnConnection(AsyncCalls):
+    """The engine's functions on a connection of the caller, in the caller's transaction.
+
+    What they change exists when the caller commits, and not before. Nothing is tried again and there is no
+    deadline: both are up to whoever owns the transaction. What the engine refuses is raised as our own
+    exceptions, other errors as the driver's, because they concern the transaction.
+    """
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any], *, schema: str) -> None:
+        self._conn = conn
+        self._sql = Sql(schema)
+
+    async def run(self, call: Call[R]) -> R:
+        # A cursor of our own making: the connection's may bind on the client, or make other rows.
+        cursor = psycopg.AsyncCursor(self._conn, row_factory=tuple_row)
+        cursor.format = psycopg.pq.Format.BINARY
+        adapters.register(cursor.adapters)
+        try:
+            await cursor.execute(self._sql.of(call.statement), call.parameters)
+        except psycopg.Error as error:
+            refused = refusal(error, self._sql.schema)
+            if refused is None:
+                raise
+            raise refused from error
+        return call.parse(await cursor.fetchall())

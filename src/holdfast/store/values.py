@@ -1,0 +1,106 @@
+"""What the engine answers where the domain has no word for it. Frozen, like everything that travels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from holdfast.domain.job import ClaimedJob, Content
+from holdfast.domain.outcome import Outcome, Verdict
+from holdfast.domain.states import JobState
+
+Settlement: TypeAlias = tuple[str, str | None, Outcome]
+"""A job, the lease it is held under (None: unguarded), and what its execution came to."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedJob:
+    """A job just put in line. `wait_for` names those it really waits for: completed ones dropped out."""
+
+    job_id: str
+    queue: str
+    wait_for: tuple[str, ...]
+    payload: Content
+    available_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RescheduledJob:
+    """A job put back in line, as it stands there now."""
+
+    job_id: str
+    queue: str
+    wait_for: tuple[str, ...]
+    available_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedJob:
+    """A job as `get_work` hands it out."""
+
+    job_id: str
+    lease_id: str
+    queue: str
+    singleton_key: str | None
+    wait_for: tuple[str, ...]
+    payload: Content
+    available_at: datetime
+    lease_expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SettledAndClaimed:
+    """The answer to a heartbeat: what was not taken, what there is to do, and when to look again.
+
+    `next_due` is None when nothing is known to become due, or when the claim filled its room.
+    """
+
+    refused: list[Verdict]
+    claimed: list[ClaimedJob]
+    next_due: datetime | None
+
+
+class Hold(StrEnum):
+    """How a worker stands to a job it tried to keep."""
+
+    EXTENDED = "extended"
+    CANCELLING = "cancelling"
+    """Extended too, but somebody wants it stopped: end the handler."""
+    LAPSED = "lapsed"
+    """Too late, but nobody has claimed it since: carry on, a late result is welcome."""
+    TAKEN = "taken"
+    """Claimed by another or handed back: stop, nothing written counts."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The answer for one job of `extend_leases`."""
+
+    job_id: str
+    hold: Hold
+    state: JobState | None
+    lease_expires_at: datetime | None
+    slot_forfeited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobStats:
+    """Counts of jobs by what has become of them."""
+
+    total_jobs: int
+    pending_jobs: int
+    running_jobs: int
+    completed_jobs: int
+    stopped_jobs: int
+    failed_jobs: int
+    total_retries: int
+
+
+class CancelledJobs(NamedTuple):
+    """Ids that were cancelled, and ids that were named but are unknown or finished."""
+
+    cancelled: list[str]
+    unknown: list[str]

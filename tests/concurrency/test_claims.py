@@ -1,0 +1,283 @@
+"""Claims side by side: a job goes to one worker, a singleton key to one job, and nobody waits for anybody."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.clock import Clock
+from tests.concurrency.sessions import Session
+from tests.conftest import Connect
+from tests.engine.sql import (
+    Connection,
+    call,
+    claim,
+    claim_one,
+    column,
+    rows,
+    settle,
+    state,
+    submit,
+    submit_and_claim,
+    submit_many,
+)
+
+JOBS = 2000
+THREADS = 8
+
+
+def ids(claimed: list[dict[str, object]]) -> list[object]:
+    return [row["job_id"] for row in claimed]
+
+
+def test_a_job_is_never_leased_twice(conn: Connection, first: Session, second: Session) -> None:
+    submit(conn, "only")
+    first.begin()
+    assert ids(claim(first.conn, worker="one")) == ["only"]
+
+    with second.impatient():
+        assert claim(second.conn, worker="two") == []
+    first.commit()
+
+    assert claim(second.conn, worker="two") == []
+    assert rows(conn, "select assignee_id from holdfast.jobs") == [{"assignee_id": "one"}]
+
+
+def test_a_job_whose_claim_was_rolled_back_goes_to_the_next(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit(conn, "only", p_singleton_key="k")
+    first.begin()
+    claim(first.conn, worker="one")
+    first.rollback()
+
+    assert ids(claim(second.conn, worker="two")) == ["only"]
+
+
+def test_many_workers_drain_a_queue_and_claim_each_job_exactly_once(
+    conn: Connection, database: str, connect: Connect
+) -> None:
+    submit_many(conn, [f"job-{number}" for number in range(JOBS)])
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        drained = threads.map(drain, [connect(database) for _ in range(THREADS)])
+    times_claimed = Counter(job_id for claimed in drained for job_id in claimed)
+
+    assert set(times_claimed.values()) == {1}
+    assert len(times_claimed) == JOBS
+
+
+def drain(conn: Connection) -> list[str]:
+    """Claim until there is nothing left, in batches of changing size."""
+    claimed: list[str] = []
+    while batch := claim(conn, worker=f"worker-{conn.info.backend_pid}", limit=1 + len(claimed) % 13):
+        claimed += [row["job_id"] for row in batch]
+    return claimed
+
+
+def test_many_workers_never_run_two_jobs_of_a_key_at_once(
+    conn: Connection, database: str, connect: Connect
+) -> None:
+    for key in ("red", "green", "blue"):
+        submit_many(conn, [f"{key}-{number}" for number in range(40)], p_singleton_keys=key)
+    conn.execute("create unique index on holdfast.jobs (singleton_key) where state = 'RUNNING'")
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        done = sum(threads.map(work_off, [connect(database) for _ in range(THREADS)]))
+
+    assert done == 120
+    assert column(conn, "select count(*) from holdfast.jobs_archive where state = 'COMPLETED'") == [120]
+
+
+def work_off(conn: Connection) -> int:
+    """Claim and complete until the queue is empty; the index above refuses a second running job of a key."""
+    done = 0
+    while column(conn, "select exists (select from holdfast.jobs)") == [True]:
+        for row in claim(conn, limit=4):
+            done += settle(conn, row["job_id"], "complete", row["lease_id"])["ok"]
+    return done
+
+
+def test_a_batch_claim_never_returns_two_jobs_of_one_singleton_key(conn: Connection) -> None:
+    for job_id, key in [("a1", "a"), ("a2", "a"), ("b1", "b"), ("free", None), ("a3", "a"), ("b2", "b")]:
+        submit(conn, job_id, p_singleton_key=key)
+
+    assert ids(claim(conn, limit=10)) == ["a1", "b1", "free"]
+    assert claim(conn, limit=10) == []
+
+
+def test_a_batch_claim_looks_past_a_run_of_jobs_of_one_key(conn: Connection) -> None:
+    submit_many(conn, [f"a{number}" for number in range(30)], p_singleton_keys="a")
+    submit_many(conn, ["x", "y"])
+
+    assert ids(claim(conn, limit=3)) == ["a0", "x", "y"]
+
+
+def test_two_overlapping_claims_never_return_two_jobs_of_one_singleton_key(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit_many(conn, ["a1", "a2", "a3"], p_singleton_keys="a")
+    submit(conn, "free")
+    first.begin()
+    assert ids(claim(first.conn, worker="one")) == ["a1"]
+
+    with second.impatient():
+        assert ids(claim(second.conn, worker="two", limit=10)) == ["free"]
+    first.commit()
+
+    assert claim(second.conn, worker="two", limit=10) == []
+
+
+def test_a_key_goes_on_to_the_next_job_once_its_holder_ended_and_not_before(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit_many(conn, ["a1", "a2"], p_singleton_keys="a")
+    lease = claim_one(conn, "a1")
+    first.begin()
+    settle(first.conn, "a1", "complete", lease)
+
+    with second.impatient():
+        assert claim(second.conn) == []
+    first.commit()
+
+    assert ids(claim(second.conn)) == ["a2"]
+
+
+def test_a_singleton_key_holds_over_queues(conn: Connection, first: Session, second: Session) -> None:
+    submit(conn, "here", queue="one", p_singleton_key="k")
+    submit(conn, "there", queue="two", p_singleton_key="k")
+    first.begin()
+    assert ids(claim(first.conn, "one")) == ["here"]
+
+    with second.impatient():
+        assert claim(second.conn, "two") == []
+
+
+def test_an_open_claim_of_one_job_does_not_hide_the_other_nine(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit_many(conn, [f"job-{number}" for number in range(10)])
+    first.begin()
+    assert ids(claim(first.conn)) == ["job-0"]
+
+    with second.impatient():
+        claimed = claim(second.conn, limit=10)
+
+    assert ids(claimed) == [f"job-{number}" for number in range(1, 10)]
+
+
+def test_an_open_claim_of_one_key_does_not_hide_the_jobs_of_nine_others(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    for number in range(10):
+        submit(conn, f"job-{number}", p_singleton_key=f"key-{number}")
+    first.begin()
+    assert ids(claim(first.conn)) == ["job-0"]
+
+    with second.impatient():
+        claimed = claim(second.conn, limit=10)
+
+    assert ids(claimed) == [f"job-{number}" for number in range(1, 10)]
+
+
+def test_an_open_claim_over_two_queues_does_not_hide_jobs_of_either(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit_many(conn, ["a1", "a2"], queue="a")
+    submit_many(conn, ["b1", "b2"], queue="b")
+    first.begin()
+    assert len(call(first.conn, "get_work", p_worker_id="w", p_worker_caps=["a", "b"], p_limit_jobs=2)) == 2
+
+    with second.impatient():
+        claimed = call(second.conn, "get_work", p_worker_id="w", p_worker_caps=["a", "b"], p_limit_jobs=9)
+
+    assert ids(claimed) == ["b1", "b2"]
+
+
+OPEN_CHANGES: dict[str, Callable[[Connection, str], object]] = {
+    "claim": lambda conn, lease: claim(conn),
+    "complete": lambda conn, lease: settle(conn, "held", "complete", lease),
+    "fail": lambda conn, lease: settle(conn, "held", "fail", lease, p_messages=["no"]),
+    "reschedule": lambda conn, lease: settle(conn, "held", "reschedule", lease),
+    "cancel a held job": lambda conn, lease: call(conn, "cancel_job", p_job_id="held", p_worker_id="w"),
+    "cancel a waiting job": lambda conn, lease: call(conn, "cancel_job", p_job_id="ready", p_worker_id="w"),
+    "cancel with children": lambda conn, lease: call(conn, "cancel_job", p_job_id="root", p_worker_id="w"),
+    "extend": lambda conn, lease: call(
+        conn, "extend_leases", p_job_ids=["held"], p_lease_ids=[lease], p_seconds=9
+    ),
+    "submit a child": lambda conn, lease: submit(conn, "late", p_wait_for=["held", "ready"]),
+    "acquire": lambda conn, lease: call(conn, "acquire_resources", p_job_id="held", p_keys=["r"]),
+    "pause": lambda conn, lease: call(conn, "pause_queue", p_queue="other"),
+    "set_trace": lambda conn, lease: call(conn, "set_trace", p_enabled=True),
+    "reset": lambda conn, lease: call(conn, "reset_running_jobs"),
+}
+
+
+@pytest.mark.parametrize("change", OPEN_CHANGES)
+def test_a_claim_never_waits_for_an_open_change(
+    conn: Connection, clock: Clock, first: Session, second: Session, change: str
+) -> None:
+    lease = submit_and_claim(conn, "held", p_singleton_key="k")
+    submit(conn, "ready")
+    submit(conn, "also ready")
+    submit(conn, "same key", p_singleton_key="k")
+    submit(conn, "root", queue="elsewhere")
+    submit(conn, "child", p_wait_for=["held", "root"])
+    first.begin()
+    OPEN_CHANGES[change](first.conn, lease)
+
+    clock.advance(100)  # the lease is overdue: the claim sweeps as well
+    with second.impatient():
+        claimed = ids(claim(second.conn, limit=10))
+
+    assert "also ready" in claimed
+
+
+def test_a_sweep_inside_a_claim_does_not_wait_for_an_open_change_of_a_dependent(
+    conn: Connection, clock: Clock, first: Session, second: Session
+) -> None:
+    submit_and_claim(conn, "parent")
+    submit(conn, "child", p_wait_for=["parent"])
+    submit(conn, "ready")
+    call(conn, "cancel_job", p_job_id="parent", p_worker_id="w")
+    clock.advance(100)  # to sweep the parent means to cancel the child, which somebody else is changing
+    first.begin()
+    call(first.conn, "cancel_job", p_job_id="child", p_worker_id="w")
+
+    with second.impatient():
+        assert ids(claim(second.conn, limit=10)) == ["ready"]
+    first.commit()
+    claim(second.conn)
+
+    assert state(conn, "parent") == "UNKNOWN_STOPPED"
+    assert state(conn, "child") == "UNSCHEDULED"
+
+
+def test_pausing_a_queue_does_not_wait_for_a_claim_and_does_not_undo_it(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit_many(conn, ["a", "b"])
+    first.begin()
+    lease = claim_one(first.conn, "a")
+
+    with second.impatient():
+        call(second.conn, "pause_queue", p_queue="q")
+        assert claim(second.conn) == []
+    first.commit()
+
+    assert settle(first.conn, "a", "complete", lease)["ok"]
+    assert claim(first.conn) == []
+
+
+def test_a_pause_that_is_not_committed_stops_nobody(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit(conn, "a")
+    first.begin()
+    call(first.conn, "pause_queue", p_queue="q")
+
+    with second.impatient():
+        assert ids(claim(second.conn)) == ["a"]
