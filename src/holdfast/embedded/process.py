@@ -65,7 +65,7 @@ def listener(layout: Layout) -> int | None:
             probe.connect(str(noted.socket_directory / f".s.PGSQL.{PORT}"))
         except OSError:
             return None
-        return _peer(probe)
+        return _peer(probe, noted)
 
 
 def launch(layout: Layout, binaries: Binaries, account: Account, sockets: Path, server_lock: int) -> None:
@@ -139,11 +139,13 @@ def log_tail(layout: Layout) -> str:
     return "; ".join(line.partition("] ")[2] or line for line in telling[-2:]) or "the log is empty"
 
 
-def _peer(connection: socket.socket) -> int:
+def _peer(connection: socket.socket, noted: PidFile) -> int:
     if sys.platform == "darwin":
         local_level, local_peer_pid = 0, 2
         return int(struct.unpack("i", connection.getsockopt(local_level, local_peer_pid, 4))[0])
-    return int(struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+    if hasattr(socket, "SO_PEERCRED"):
+        return int(struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+    return noted.pid  # the best there is on other systems
 
 
 def _forget_dead_server(layout: Layout, sockets: Path) -> None:

@@ -1,4 +1,4 @@
-"""The pace of connecting: while it fails it becomes rarer, so that no fleet storms a server that comes back."""
+"""The pace of connecting: rarer while it fails, so that no fleet storms a server that comes back."""
 
 from __future__ import annotations
 

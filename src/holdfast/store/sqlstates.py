@@ -98,7 +98,7 @@ def action_for(error: BaseException) -> Action:
 
 
 def refusal(error: psycopg.Error, schema: str) -> HoldfastError | None:
-    """The exception for what the caller asked for in vain, in the engine's own words; None for other errors."""
+    """The exception for what was asked for in vain, in the engine's own words; None for other errors."""
     said = error.diag.message_primary or str(error)
     match action_for(error):
         case Action.REFUSE:

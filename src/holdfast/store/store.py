@@ -43,7 +43,7 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
         await self._pool.open()
 
     async def close(self) -> None:
-        """Close all connections, those in use as their calls end; within five seconds, server or no server."""
+        """Close all connections, those in use as their calls end, within five seconds, server or not."""
         self._closed = True
         self._pacing.close()
         await self._pool.close(timeout=CLOSE_S)

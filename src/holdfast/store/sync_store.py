@@ -36,7 +36,7 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
         self._pool.open()
 
     def close(self) -> None:
-        """Close all connections, those in use as their calls end; within five seconds, server or no server."""
+        """Close all connections, those in use as their calls end, within five seconds, server or not."""
         self._closed = True
         self._pacing.close()
         self._pool.close(timeout=CLOSE_S)

@@ -89,10 +89,10 @@ class Trial(Generic[R]):
     def _unavailable(self, error: psycopg.Error, now: float) -> DatabaseUnavailable:
         attempts = self._conflicts + self._losses + 1
         tried = f", tried {attempts} times" if attempts > 1 else ""
-        known = _is_harmless(error) or self.call.idempotent
+        doubt = "" if self.call.idempotent or _is_harmless(error) else f" {_UNKNOWN}"
         return DatabaseUnavailable(
-            f"{self.call.name} gave up on {self._place} after {now - self._started:.1f} s{tried}: {_said(error)}."
-            + ("" if known else f" {_UNKNOWN}")
+            f"{self.call.name} gave up on {self._place} after {now - self._started:.1f} s{tried}: "
+            f"{_said(error)}.{doubt}"
         )
 
 

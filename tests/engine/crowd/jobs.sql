@@ -35,10 +35,10 @@ from generate_series(2100001, 2200000) as number;
 
 insert into holds (kind, key, slot, job_id, lease_id, held_since)
 select 'singleton', 'key ' || number, 1, 0, gen_random_uuid(), now()
-from generate_series(0, 99) as number;
+from generate_series(0, 9999) as number;
 
 insert into jobs (id, available_at, created_at, queue, payload, singleton_key)
-select number, now() - interval '2 days' + number * interval '1 ms', now() - interval '2 days', 'keyed', '{}', 'key ' || number % 100
+select number, now() - interval '2 days' + number * interval '1 ms', now() - interval '2 days', 'keyed', '{}', 'key ' || number % 10000
 from generate_series(2200001, 2300000) as number;
 
 insert into jobs (id, available_at, created_at, queue, payload)

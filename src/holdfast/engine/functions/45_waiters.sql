@@ -124,7 +124,11 @@ end $$;
 
 -- Let these waiting jobs follow those of their parents that had failed before. Answers the jobs that became ready.
 create or replace function _follow_failed_parents(p_ids bigint[], p_worker_id text) returns bigint[]
-language plpgsql set search_path from current
+language plpgsql
+set search_path from current
+set enable_bitmapscan = off
+set enable_seqscan = off
+set jit = off
 as $$
 declare
   v_parents bigint[] := array(select waits.parent_id from job_waits waits where waits.child_id = any (p_ids));
