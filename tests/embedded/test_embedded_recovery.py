@@ -99,8 +99,8 @@ def test_the_number_of_a_killed_server_may_be_another_process_now(made: Path) ->
 def test_a_shell_that_stands_in_the_data_directory_is_no_orphan(made: Path) -> None:
     with subprocess.Popen(["sleep", "60"], cwd=made / "data") as shell:
         process.end_orphans(Layout(made))
-        assert shell.poll() is None
-        shell.kill()
+        shell.terminate()
+        assert shell.wait() == -signal.SIGTERM  # and of nothing that came before
 
 
 def test_a_starter_killed_while_making_the_cluster_leaves_nothing_in_the_way(directory: Path) -> None:

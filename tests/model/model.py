@@ -35,7 +35,7 @@ LEASE_LOST: Final = "HF004"
 FOLLOWED_A_PARENT: Final = "cancelled because a job it waited for did not complete"
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     """The engine must say no."""
 
     def __init__(self, sqlstate: str) -> None:
@@ -284,8 +284,8 @@ class Model:
     def _goes_before(self, job: ModelJob, later: ModelJob, queues: Sequence[str]) -> bool:
         """Whether the order is binding: always within a queue and between priorities.
 
-        Between queues of one priority only as far as a claim can tell: jobs that stand in line and may not run
-        count when it decides how many to take from each queue.
+        Between queues of one priority only as far as a claim can tell: jobs that stand in line and may not
+        run count when it decides how many to take from each queue.
         """
         if job.priority != later.priority or job.queue == later.queue:
             return job.line < later.line

@@ -26,14 +26,20 @@ def read(conn: psycopg.Connection[Any], literal: str | None, kind: str) -> list[
 
 
 @MANY
-@given(items=st.lists(st.none() | TEXTS | st.sampled_from(['"', "\\", "NULL", "null", "", " ", "{}", "a,b", "\n"])))
+@given(
+    items=st.lists(
+        st.none() | TEXTS | st.sampled_from(['"', "\\", "NULL", "null", "", " ", "{}", "a,b", "\n"])
+    )
+)
 def test_texts_are_read_as_they_were_written(conn: psycopg.Connection[Any], items: list[str | None]) -> None:
     assert read(conn, arrays.of_texts(items, "items"), "text[]") == items
 
 
 @MANY
 @given(items=st.lists(st.none() | st.binary(), min_size=1))
-def test_bytes_are_read_as_they_were_written(conn: psycopg.Connection[Any], items: list[bytes | None]) -> None:
+def test_bytes_are_read_as_they_were_written(
+    conn: psycopg.Connection[Any], items: list[bytes | None]
+) -> None:
     written = arrays.of_bytes(items)
 
     assert (read(conn, written, "bytea[]") if written else [None] * len(items)) == items
@@ -41,7 +47,9 @@ def test_bytes_are_read_as_they_were_written(conn: psycopg.Connection[Any], item
 
 @MANY
 @given(items=st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.none(), min_size=1))
-def test_numbers_are_read_as_they_were_written(conn: psycopg.Connection[Any], items: list[float | None]) -> None:
+def test_numbers_are_read_as_they_were_written(
+    conn: psycopg.Connection[Any], items: list[float | None]
+) -> None:
     written = arrays.of_numbers(items)
 
     assert (read(conn, written, "double precision[]") if written else [None] * len(items)) == items

@@ -14,7 +14,16 @@ from holdfast.store import Store, StoreOnConnection, SyncStore, SyncStoreOnConne
 from holdfast.store.async_calls import AsyncCalls
 from holdfast.store.base import Sql
 from holdfast.store.call import Statement
-from holdfast.store.calls import cancelling, claiming, leasing, operating, reading, settling, submitting, verbs
+from holdfast.store.calls import (
+    cancelling,
+    claiming,
+    leasing,
+    operating,
+    reading,
+    settling,
+    submitting,
+    verbs,
+)
 from holdfast.store.sync_calls import SyncCalls
 
 MODULES = (cancelling, claiming, leasing, operating, reading, settling, submitting, verbs)
@@ -48,7 +57,9 @@ def public_methods(face: type) -> dict[str, Callable[..., Any]]:
     ("asynchronous", "blocking"),
     [(AsyncCalls, SyncCalls), (Store, SyncStore), (StoreOnConnection, SyncStoreOnConnection)],
 )
-def test_both_stores_have_the_same_methods_with_the_same_arguments(asynchronous: type, blocking: type) -> None:
+def test_both_stores_have_the_same_methods_with_the_same_arguments(
+    asynchronous: type, blocking: type
+) -> None:
     ours, theirs = public_methods(asynchronous), public_methods(blocking)
 
     def shape(method: Callable[..., Any]) -> str:
@@ -61,9 +72,9 @@ def test_both_stores_have_the_same_methods_with_the_same_arguments(asynchronous:
 
 
 def test_every_call_of_the_asynchronous_store_is_a_coroutine_and_none_of_the_other() -> None:
-    assert {name for name, each in public_methods(Store).items() if not inspect.iscoroutinefunction(each)} == {
-        "using"
-    }
+    assert {
+        name for name, each in public_methods(Store).items() if not inspect.iscoroutinefunction(each)
+    } == {"using"}
     assert not [name for name, each in public_methods(SyncStore).items() if inspect.iscoroutinefunction(each)]
 
 
@@ -82,7 +93,9 @@ def test_every_call_can_have_a_deadline_of_its_own() -> None:
     described = {name for module in MODULES for name in describers(module)}
     methods = public_methods(Store)
 
-    assert [name for name in described if "timeout_s" not in inspect.signature(methods[name]).parameters] == []
+    assert [
+        name for name in described if "timeout_s" not in inspect.signature(methods[name]).parameters
+    ] == []
 
 
 def test_every_public_function_of_the_engine_is_called(conn: psycopg.Connection[Any]) -> None:

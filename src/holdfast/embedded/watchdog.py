@@ -79,12 +79,13 @@ def wait_until_unused(start: int, users: int, keep: str) -> bool:
         fcntl.flock(users, fcntl.LOCK_EX)
         # Let go before taking the start lock: a newcomer holds that one first and then asks for this one.
         fcntl.flock(users, fcntl.LOCK_UN)
-        if os.path.exists(keep):
-            return False
         fcntl.flock(start, fcntl.LOCK_EX)
-        if is_unused(users) and not os.path.exists(keep):
+        kept = os.path.exists(keep)
+        if not kept and is_unused(users):
             return True
         fcntl.flock(start, fcntl.LOCK_UN)
+        if kept:
+            return False
 
 
 def is_unused(users: int) -> bool:

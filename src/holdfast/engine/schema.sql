@@ -323,17 +323,17 @@ create function _archive_and_delete_jobs(p_ids bigint[], p_operations text[], p_
   language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _attach_children(p_ids bigint[], p_wait_for jsonb[], p_if_parent_fails text[])
   returns void
-  language plpgsql volatile set search_path from current;
+  language plpgsql volatile set enable_seqscan=off set jit=off set search_path from current;
 create function _cancel(p_ids bigint[], p_worker_id text, p_reason text)
   returns TABLE(ordinal bigint, reason text, state job_state)
   language plpgsql volatile set search_path from current;
 create function _check_claim(p_worker_id text, p_queues text[], p_queues_parameter text, p_limit integer, p_lease_seconds double precision)
   returns void
   language plpgsql immutable set search_path from current;
-create function _check_settle(p_job_ids text[], p_operations text[])
+create function _check_settle(p_job_ids text[], p_operations text[], p_lengths integer[], p_delays double precision[], p_available_at timestamp with time zone[])
   returns void
   language plpgsql immutable set search_path from current;
-create function _check_submission(p_job_ids text[], p_queues text[], p_payloads jsonb[], p_payload_bytes bytea[], p_tasks text[], p_max_attempts integer[], p_available_at timestamp with time zone[], p_delays double precision[], p_if_parent_fails text[], p_timeouts double precision[], p_singleton_keys text[])
+create function _check_submission(p_job_ids text[], p_queues text[], p_payloads jsonb[], p_payload_bytes bytea[], p_tasks text[], p_max_attempts integer[], p_available_at timestamp with time zone[], p_delays double precision[], p_if_parent_fails text[], p_timeouts double precision[], p_singleton_keys text[], p_created_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[])
   returns void
   language plpgsql stable set search_path from current;
 create function _claim(p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision, p_threshold integer, p_traced boolean, p_tags text[], p_stream_id bigint, p_floor_at timestamp with time zone, p_floor_id bigint)
@@ -350,7 +350,7 @@ create function _cycle_through(p_id bigint)
   language plpgsql stable set search_path from current;
 create function _descendants(p_ids bigint[])
   returns bigint[]
-  language plpgsql stable set search_path from current;
+  language plpgsql stable set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path from current;
 create function _effect_on_child(p_parent_state job_state, p_if_parent_fails text)
   returns text
   language sql immutable;
@@ -363,9 +363,12 @@ create function _end_of(p_job_id text)
 create function _finish_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb, p_wake bigint[] DEFAULT NULL::bigint[], p_guarded boolean DEFAULT false, p_lease_ids text[] DEFAULT NULL::text[], p_named boolean[] DEFAULT NULL::boolean[], p_guard_worker_id text DEFAULT NULL::text)
   returns bigint[]
   language plpgsql volatile set search_path from current;
+create function _follow_failed_parents(p_ids bigint[], p_worker_id text)
+  returns bigint[]
+  language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path from current;
 create function _forget(p_ids bigint[])
   returns void
-  language plpgsql volatile set search_path from current;
+  language plpgsql volatile set enable_seqscan=off set jit=off set search_path from current;
 create function _grants()
   returns TABLE(role text, routine text)
   language sql immutable set search_path from current;
@@ -429,6 +432,12 @@ create function _request_cancellation(p_ids bigint[], p_worker_id text, p_trace_
 create function _require(p_value text, p_parameter text)
   returns void
   language plpgsql immutable set search_path from current;
+create function _require_flag(p_value boolean, p_parameter text)
+  returns void
+  language plpgsql immutable set search_path from current;
+create function _require_limit(p_limit integer)
+  returns void
+  language plpgsql immutable set search_path from current;
 create function _require_positive(p_value double precision, p_parameter text)
   returns void
   language plpgsql immutable set search_path from current;
@@ -436,6 +445,9 @@ create function _require_queue(p_queue text, p_parameter text)
   returns void
   language plpgsql immutable set search_path from current;
 create function _require_queues(p_queues text[], p_parameter text)
+  returns void
+  language plpgsql immutable set search_path from current;
+create function _require_tags(p_tags text[])
   returns void
   language plpgsql immutable set search_path from current;
 create function _reschedule_locked_job(p_locked_job jobs_with_status, p_worker_id text, p_next_need text, p_wait_for text[], p_singleton_key text, p_available_at timestamp with time zone, p_trace_context jsonb DEFAULT '{}'::jsonb, p_payload jsonb DEFAULT NULL::jsonb)
@@ -456,7 +468,7 @@ create function _settle_absent(p_ids bigint[], p_operations text[], p_lease_ids 
 create function _settle_one(p_job_id text, p_operation text, p_lease_id text DEFAULT NULL::text, p_worker_id text DEFAULT NULL::text, p_message text DEFAULT NULL::text, p_traceback text DEFAULT NULL::text, p_delay double precision DEFAULT NULL::double precision, p_available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_permanent boolean DEFAULT false, p_lenient boolean DEFAULT false)
   returns job_state
   language plpgsql volatile set search_path from current;
-create function _shares(p_queues text[], p_priority integer, p_room integer)
+create function _shares(p_queues text[], p_priority integer, p_room integer, p_threshold integer, p_tags text[], p_floor_at timestamp with time zone, p_floor_id bigint)
   returns integer[]
   language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _sweep(p_limit integer)
@@ -468,7 +480,7 @@ create function _take_names(p_names text[], p_ids bigint[])
 create function _target(p_operation text, p_state job_state, p_last boolean)
   returns job_state
   language sql immutable;
-create function _text_array(p_value jsonb, p_parameter text)
+create function _text_array(p_value jsonb, p_parameter text, p_drop_nulls boolean DEFAULT false)
   returns text[]
   language plpgsql immutable set search_path from current;
 create function _trace_finished(p_ids bigint[], p_operations text[], p_worker_id text, p_trace_context jsonb)
@@ -482,7 +494,7 @@ create function _try_lock_jobs(p_ids bigint[])
   language plpgsql volatile set search_path from current;
 create function _update_waiters(p_ended bigint[], p_worker_id text)
   returns bigint[]
-  language plpgsql volatile set search_path from current;
+  language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path from current;
 create function _update_waiters_for_completion(p_completed_job_id text)
   returns TABLE(job_id text, next_need text, became_unblocked boolean)
   language plpgsql volatile set search_path from current;
@@ -554,10 +566,10 @@ create function lapse_leases(p_limit integer DEFAULT 1000)
   language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function list_dead_jobs(p_queue text DEFAULT NULL::text, p_limit integer DEFAULT 1000)
   returns SETOF job_details
-  language plpgsql stable security definer set search_path from current;
+  language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path from current;
 create function list_stuck_jobs(p_stale_seconds double precision, p_limit integer DEFAULT 1000)
   returns SETOF job_details
-  language plpgsql stable security definer set search_path from current;
+  language plpgsql stable security definer set jit=off set search_path from current;
 create function mark_job_unknown_stopped(p_job_id text, p_error text DEFAULT ''::text, p_lease_id text DEFAULT NULL::text, p_worker_id text DEFAULT NULL::text)
   returns job_state
   language plpgsql volatile security definer set search_path from current;

@@ -44,8 +44,8 @@ class Call(Generic[R]):
     parse: Callable[[Rows], R]
     idempotent: bool
     timeout_s: float | None = None
-    plainer: Callable[[Sequence[Parameter]], Sequence[Parameter]] | None = None
-    """Turns the parameters into such as every database can store: the last resort of a settle."""
+    plainer: Callable[[], Sequence[Parameter]] | None = None
+    """The same parameters with content that nothing can object to: the last resort of a settle."""
     listens: bool = False
     """It may leave the session listening, which a pooled connection must not."""
 

@@ -26,6 +26,7 @@ class Pacing:
     def __init__(self, chance: Callable[[], float] = random.random) -> None:
         self.failures = 0
         self.last_error: str | None = None
+        self.under_way = 0
         self.closing = threading.Event()
         self._chance = chance
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -34,17 +35,26 @@ class Pacing:
         """How long to wait before the next attempt."""
         return jitter(self.failures, SHORTEST_S, LONGEST_S, self._chance) if self.failures else 0.0
 
+    def obstacle(self) -> str:
+        """Why there is no connection to be had."""
+        if self.last_error is not None:
+            return f"{self.last_error} (tried {self.failures} times)"
+        return "the server does not answer" if self.under_way else "every connection is in use"
+
     @contextmanager
     def attempt(self) -> Generator[None]:
         """Count an attempt to connect and remember why it failed."""
         if self.closing.is_set():
             raise psycopg.OperationalError("the store is closed")
+        self.under_way += 1
         try:
             yield
         except psycopg.Error as error:
             self.failures += 1
             self.last_error = " ".join(str(error).split())
             raise
+        finally:
+            self.under_way -= 1
         self.failures = 0
         self.last_error = None
 

@@ -54,8 +54,7 @@ class Trial(Generic[R]):
                 self._unprepared = True
                 return 0.0
             case Action.SANITISE if self.call.plainer is not None:
-                parameters = self.call.plainer(self.call.parameters)
-                self.call = replace(self.call, parameters=parameters, plainer=None)
+                self.call = replace(self.call, parameters=self.call.plainer(), plainer=None)
                 return 0.0
             case Action.OUR_BUG:
                 raise HoldfastError(
@@ -68,11 +67,9 @@ class Trial(Generic[R]):
         """Raise if the deadline came before a connection. Nothing was sent then."""
         if now < self.deadline:
             return
-        why = "every connection is in use"
-        if pacing.last_error is not None:
-            why = f"{pacing.last_error} (tried {pacing.failures} times)"
         raise DatabaseUnavailable(
-            f"{self.call.name}: no connection to {self._place} within {now - self._started:.1f} s: {why}"
+            f"{self.call.name}: no connection to {self._place} within {now - self._started:.1f} s: "
+            f"{pacing.obstacle()}"
         )
 
     def _lost(self, error: psycopg.Error, now: float) -> float:

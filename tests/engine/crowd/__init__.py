@@ -24,7 +24,6 @@ from holdfast.engine import installer
 HERE = Path(__file__).parent
 
 
-
 def fill(dsn: str) -> None:
     """Install Holdfast in an empty database, with its own clock, and let the crowd in."""
     with psycopg.connect(dsn, autocommit=True) as conn:

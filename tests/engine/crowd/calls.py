@@ -75,7 +75,9 @@ def settled(count: int) -> Before:
 def parent_of(count: int) -> Before:
     def submit(conn: Connection) -> Parameters:
         conn.execute("select holdfast.submit_job('parent', 'w', 'family')")
-        children = f"{_submit(count, 'family')}, p_wait_for => array_fill('[\"parent\"]'::jsonb, array[{count}]))"
+        children = (
+            f"{_submit(count, 'family')}, p_wait_for => array_fill('[\"parent\"]'::jsonb, array[{count}]))"
+        )
         conn.execute(children.encode())
         return claimed(1, "family")(conn)
 
@@ -88,7 +90,9 @@ def _repeated(text: str, count: int) -> str:
 
 def _settle(operations: str) -> str:
     messages = f"array_fill('boom'::text, array[cardinality({operations})])"
-    return f"select * from holdfast.settle_jobs(%s::text[], {operations}, %s::text[], p_messages => {messages})"
+    return (
+        f"select * from holdfast.settle_jobs(%s::text[], {operations}, %s::text[], p_messages => {messages})"
+    )
 
 
 def _mixed(count: int) -> str:
@@ -98,9 +102,7 @@ def _mixed(count: int) -> str:
 
 def _beat(count: int, queue: str) -> str:
     done = _repeated("complete", count)
-    return (
-        f"select * from holdfast.settle_and_claim(%s::text[], {done}, %s::text[], 'w', '{{{queue}}}', {count})"
-    )
+    return f"select * from holdfast.settle_and_claim(%s::text[], {done}, %s::text[], 'w', '{{{queue}}}', {count})"
 
 
 def _submit(count: int, queue: str = "line") -> str:

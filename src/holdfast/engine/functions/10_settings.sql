@@ -5,10 +5,12 @@ create or replace function _clock() returns timestamptz
 language sql volatile
 as $$ select clock_timestamp() $$;
 
+-- Whether signals are sent.
 create or replace function is_notify_enabled() returns boolean
 language sql stable security definer set search_path from current
 as $$ select notify from settings where only_row $$;
 
+-- Send signals or not. Polling alone stays correct.
 create or replace function set_notify(p_enabled boolean) returns boolean
 language plpgsql security definer set search_path from current
 as $$
@@ -20,14 +22,17 @@ begin
   return p_enabled;
 end $$;
 
+-- What is traced: off, exceptions (everything but the happy path) or all.
 create or replace function trace_level() returns text
 language sql stable security definer set search_path from current
 as $$ select trace_level from settings where only_row $$;
 
+-- Whether anything is traced.
 create or replace function is_trace_enabled() returns boolean
 language sql stable security definer set search_path from current
 as $$ select trace_level <> 'off' from settings where only_row $$;
 
+-- Choose what is traced: off, exceptions or all.
 create or replace function set_trace_level(p_level text) returns text
 language plpgsql security definer set search_path from current
 as $$
@@ -40,6 +45,7 @@ begin
   return p_level;
 end $$;
 
+-- Trace everything (true) or nothing (false).
 create or replace function set_trace(p_enabled boolean) returns boolean
 language plpgsql security definer set search_path from current
 as $$
@@ -51,10 +57,12 @@ begin
   return p_enabled;
 end $$;
 
+-- How many leases in a row may lapse before a job is set aside.
 create or replace function crash_concern_threshold() returns integer
 language sql stable security definer set search_path from current
 as $$ select crash_concern_threshold from settings where only_row $$;
 
+-- Choose how many leases in a row may lapse before a job is set aside; at least 1.
 create or replace function set_crash_concern_threshold(p_threshold integer) returns integer
 language plpgsql security definer set search_path from current
 as $$

@@ -59,6 +59,34 @@ begin
   end if;
 end $$;
 
+create or replace function _require_limit(p_limit integer) returns void
+language plpgsql immutable set search_path from current
+as $$
+begin
+  if p_limit is null or p_limit < 1 then
+    raise exception 'the limit must be at least 1, not %', coalesce(p_limit::text, 'null') using errcode = '22023';
+  end if;
+end $$;
+
+create or replace function _require_flag(p_value boolean, p_parameter text) returns void
+language plpgsql immutable set search_path from current
+as $$
+begin
+  if p_value is null then
+    raise exception '% needs true or false, not null', p_parameter using errcode = '22023';
+  end if;
+end $$;
+
+-- A null among tags would match no job at all.
+create or replace function _require_tags(p_tags text[]) returns void
+language plpgsql immutable set search_path from current
+as $$
+begin
+  if array_position(p_tags, null) is not null then
+    raise exception 'p_tags: a tag is null' using errcode = '22023';
+  end if;
+end $$;
+
 -- Queues name a NOTIFY channel <schema>.need.<queue>; a channel has at most 63 bytes.
 create or replace function _require_queue(p_queue text, p_parameter text) returns void
 language plpgsql immutable set search_path from current

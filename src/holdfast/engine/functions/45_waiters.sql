@@ -222,6 +222,8 @@ begin
   end if;
 end $$;
 
+-- What of these ids a new job would wait for: completed ones, nulls and repetitions drop out, the order stays. Unknown and
+-- cancelled ids are errors. Locks the live ones until the caller's transaction ends.
 create or replace function normalize_wait_for(p_wait_for text[]) returns text[]
 language plpgsql security definer set search_path from current
 as $$

@@ -34,7 +34,7 @@ end $$;
 create or replace function _check_submission(
   p_job_ids text[], p_queues text[], p_payloads jsonb[], p_payload_bytes bytea[], p_tasks text[], p_max_attempts integer[],
   p_available_at timestamptz[], p_delays double precision[], p_if_parent_fails text[], p_timeouts double precision[],
-  p_singleton_keys text[]
+  p_singleton_keys text[], p_created_at timestamptz[] default null
 ) returns void
 language plpgsql stable set search_path from current
 as $$
@@ -42,8 +42,9 @@ declare
   v_cap integer := (select settings.payload_bytes from settings where only_row);
   v_problem text;
 begin
-  select checked.problem || coalesce(
-    format(' (job "%s")', left(checked.job_id, 200)), format(' (job number %s of the call)', checked.place))
+  select checked.problem || case
+    when checked.job_id is null then format(' (job number %s of the call)', checked.place)
+    else format(' (job "%s")', left(checked.job_id, 200)) end
   into v_problem
   from (
     select job.job_id, job.place, case
@@ -62,6 +63,7 @@ begin
         when job.if_parent_fails not in ('wait', 'cancel', 'run') then
           format('if_parent_fails must be wait, cancel or run, not "%s"', job.if_parent_fails)
         when job.available_at in ('infinity', '-infinity') then 'available_at must be finite'
+        when job.created_at in ('infinity', '-infinity') then 'created_at must be finite'
         when job.payload is not null and job.bytes is not null then 'the payload is JSON or bytes, not both'
         when octet_length(job.bytes) > v_cap then
           format('the payload has %s bytes; at most %s are allowed', octet_length(job.bytes), v_cap)
@@ -71,10 +73,10 @@ begin
       end as problem
     from unnest(
       p_job_ids, p_queues, p_payloads, p_payload_bytes, p_tasks, p_max_attempts, p_available_at, p_delays,
-      p_if_parent_fails, p_timeouts, p_singleton_keys)
+      p_if_parent_fails, p_timeouts, p_singleton_keys, p_created_at)
       with ordinality as job (
         job_id, queue, payload, bytes, task, max_attempts, available_at, delay, if_parent_fails, timeout, singleton_key,
-        place)
+        created_at, place)
   ) as checked
   where checked.problem is not null
   order by checked.place
@@ -163,28 +165,28 @@ as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := _clock();
-  v_count integer := greatest(
+  v_count integer := coalesce(greatest(
     cardinality(p_job_ids), cardinality(p_queues), cardinality(p_payloads), cardinality(p_tasks),
-    cardinality(p_payload_bytes));
+    cardinality(p_payload_bytes)), 0);
   v_ids bigint[];
   v_settings settings;
 begin
-  if coalesce(v_count, 0) = 0 then
-    return;
-  end if;
-  if v_count <> all (array_remove(array[
+  if v_count <> any (array[
     cardinality(p_job_ids), cardinality(p_queues), cardinality(p_payloads), cardinality(p_tasks),
     cardinality(p_priorities), cardinality(p_available_at), cardinality(p_delays), cardinality(p_expires_at),
     cardinality(p_tags), cardinality(p_resource_keys), cardinality(p_singleton_keys), cardinality(p_max_attempts),
     cardinality(p_wait_for), cardinality(p_if_parent_fails), cardinality(p_timeouts), cardinality(p_retries),
-    cardinality(p_payload_bytes), cardinality(p_created_at)], null))
+    cardinality(p_payload_bytes), cardinality(p_created_at)])
   then
     raise exception 'submit_jobs: every array that is given must have one element for each of the % jobs', v_count
       using errcode = '22023';
   end if;
+  if v_count = 0 then
+    return;
+  end if;
   perform _check_submission(
     p_job_ids, p_queues, p_payloads, p_payload_bytes, p_tasks, p_max_attempts, p_available_at, p_delays,
-    p_if_parent_fails, p_timeouts, p_singleton_keys);
+    p_if_parent_fails, p_timeouts, p_singleton_keys, p_created_at);
 
   select array_agg(nextval('jobs_id_seq')) into v_ids from generate_series(1, v_count);
   if p_job_ids is not null then
@@ -320,6 +322,8 @@ begin
   end if;
 end $$;
 
+-- Seed 003: submit one job under an id of the caller's. p_next_need is its queue, p_delay and p_timeout are seconds. Fails with
+-- HF002 if the id is taken, by a live or a finished job.
 create or replace function submit_job(
   p_job_id text,
   p_worker_id text,

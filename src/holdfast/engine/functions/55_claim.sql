@@ -276,6 +276,7 @@ begin
   return v_next;
 end $$;
 
+-- The next moment something becomes due in these queues: a job's time, or the end of any lease. Null: nothing is known.
 create or replace function next_due(p_queues text[]) returns timestamptz
 language plpgsql security definer set search_path from current
 as $$
@@ -342,6 +343,12 @@ declare
   v_settings settings;
 begin
   perform _check_claim(p_worker_id, p_queues, 'p_queues', p_limit, p_lease_seconds);
+  if p_sweep is null then
+    perform _require_flag(p_sweep, 'p_sweep');
+  end if;
+  if p_tags is not null then
+    perform _require_tags(p_tags);
+  end if;
   select * into v_settings from settings where only_row;
   if p_sweep then
     perform _sweep(100);

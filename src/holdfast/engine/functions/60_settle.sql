@@ -219,17 +219,25 @@ begin
   where job.id = any (p_ids) and _is_traced('job_cancel_requested');
 end $$;
 
-create or replace function _check_settle(p_job_ids text[], p_operations text[]) returns void
+-- p_lengths: of the other arrays; null for one that is not given. A lease left out would mean unguarded.
+create or replace function _check_settle(
+  p_job_ids text[], p_operations text[], p_lengths integer[], p_delays double precision[], p_available_at timestamptz[]
+) returns void
 language plpgsql immutable set search_path from current
 as $$
 declare
   v_known constant text[] := array[
     'complete', 'fail', 'requeue', 'reschedule', 'release', 'undelivered', 'undelivered_to_worker', 'stop',
     'stop_with_retry', 'mark_unknown_stopped', 'acknowledge', 'acknowledge_not_executing'];
+  v_delay double precision;
 begin
   if cardinality(p_job_ids) is distinct from cardinality(p_operations) then
     raise exception 'settle_jobs: % job ids but % operations', coalesce(cardinality(p_job_ids), 0),
       coalesce(cardinality(p_operations), 0) using errcode = '22023';
+  end if;
+  if cardinality(p_job_ids) <> any (p_lengths) then
+    raise exception 'settle_jobs: every array that is given must have one element for each of the % jobs',
+      cardinality(p_job_ids) using errcode = '22023';
   end if;
   if array_position(p_job_ids, null) is not null or '' = any (p_job_ids) then
     raise exception 'settle_jobs: a job id is null or empty' using errcode = '22023';
@@ -239,6 +247,16 @@ begin
       (select coalesce(quote_literal(asked.operation), 'null') from unnest(p_operations) as asked (operation)
        where (asked.operation = any (v_known)) is not true limit 1)
       using errcode = '22023';
+  end if;
+  if p_delays is not null then
+    foreach v_delay in array p_delays loop
+      if not v_delay >= 0 or v_delay > 1e9 then
+        raise exception 'the delay must be 0 to a billion seconds, not %', v_delay using errcode = '22023';
+      end if;
+    end loop;
+  end if;
+  if 'infinity' = any (p_available_at) or '-infinity' = any (p_available_at) then
+    raise exception 'p_available_at must be finite' using errcode = '22023';
   end if;
 end $$;
 
@@ -266,7 +284,12 @@ declare
   v_named boolean[];
   v_done bigint[];
 begin
-  perform _check_settle(p_job_ids, p_operations);
+  perform _check_settle(
+    p_job_ids, p_operations,
+    array[
+      cardinality(p_lease_ids), cardinality(p_results), cardinality(p_result_bytes), cardinality(p_messages),
+      cardinality(p_tracebacks), cardinality(p_delays), cardinality(p_permanent), cardinality(p_available_at)],
+    p_delays, p_available_at);
   select resolved.o_ids, resolved.o_named into v_ids, v_named from _resolve(p_job_ids) as resolved;
 
   -- The happy path: everything completed, in one statement that guards, archives and answers.
@@ -337,6 +360,9 @@ as $$
 declare
   v_claimed integer := 0;
 begin
+  if p_limit is null or p_limit < 0 then
+    raise exception 'the limit must be at least 0, not %', coalesce(p_limit::text, 'null') using errcode = '22023';
+  end if;
   if cardinality(p_job_ids) > 0 then
     return query
       select
@@ -386,12 +412,6 @@ declare
   v_verdict record;
 begin
   perform _require(p_job_id, 'p_job_id');
-  if p_delay is not null and (not p_delay >= 0 or p_delay > 1e9) then
-    raise exception 'the delay must be 0 to a billion seconds, not %', p_delay using errcode = '22023';
-  end if;
-  if p_available_at in ('infinity', '-infinity') then
-    raise exception 'p_available_at must be finite' using errcode = '22023';
-  end if;
   select * into v_verdict
   from settle_jobs(
     array[p_job_id], array[p_operation], array[p_lease_id], p_worker_id,

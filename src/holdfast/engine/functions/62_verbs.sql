@@ -9,6 +9,7 @@ language plpgsql security definer set search_path from current
 as $$
 begin
   perform _require(p_error, 'p_error');
+  perform _require_flag(p_permanent, 'p_permanent');
   return _settle_one(p_job_id, 'fail', p_lease_id, p_worker_id, p_error, p_traceback, p_delay, null, p_permanent);
 end $$;
 
@@ -49,6 +50,7 @@ begin
   return _settle_one(p_job_id, 'release', p_lease_id, p_worker_id, p_lenient => true) is not null;
 end $$;
 
+-- Stop a job for good, whether it runs or its worker is unknown. The message may be empty.
 create or replace function stop_job(
   p_job_id text, p_error text default '', p_lease_id text default null, p_worker_id text default null
 ) returns job_state
@@ -69,6 +71,7 @@ begin
   return _settle_one(p_job_id, 'stop_with_retry', p_lease_id, p_worker_id, coalesce(p_error, ''), p_traceback);
 end $$;
 
+-- End a job of which nobody can say what its worker did.
 create or replace function mark_job_unknown_stopped(
   p_job_id text, p_error text default '', p_lease_id text default null, p_worker_id text default null
 ) returns job_state

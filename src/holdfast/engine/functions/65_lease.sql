@@ -53,6 +53,12 @@ begin
     raise exception 'extend_leases: % job ids but % leases', coalesce(cardinality(p_job_ids), 0),
       coalesce(cardinality(p_lease_ids), 0) using errcode = '22023';
   end if;
+  if array_position(p_job_ids, null) is not null or '' = any (p_job_ids) then
+    raise exception 'extend_leases: a job id is null or empty' using errcode = '22023';
+  end if;
+  if array_position(p_lease_ids, null) is not null then
+    raise exception 'extend_leases: a lease is null' using errcode = '22023';
+  end if;
   select resolved.o_ids into v_ids from _resolve(p_job_ids) as resolved;
 
   -- The state is looked at outside: as a condition it lets the planner walk jobs_held, everybody's leases in their order.
@@ -103,7 +109,7 @@ begin
       coalesce(ended.forfeited_stream_id is not null, false)
     from unnest(v_ids, p_job_ids, p_lease_ids) with ordinality as asked (id, job_id, lease_id, place)
     left join jobs job on job.id = asked.id and _public_id(job.name, job.id) = asked.job_id
-    left join archived_jobs ended on ended.id = asked.id and job.id is null
+    left join archived_jobs ended on ended.id = asked.id and _public_id(ended.name, ended.id) = asked.job_id
     order by asked.place;
 end $$;
 
@@ -144,6 +150,7 @@ begin
   return v_ids;
 end $$;
 
+-- Make the lapse of overdue leases true now; claims do it too. Answers the jobs and what they became.
 create or replace function lapse_leases(p_limit integer default 1000) returns table (job_id text, state job_state)
 language plpgsql security definer
 set search_path from current
@@ -157,9 +164,7 @@ as $$
 declare
   v_ids bigint[];
 begin
-  if p_limit is null or p_limit < 1 then
-    raise exception 'the limit must be at least 1, not %', coalesce(p_limit::text, 'null') using errcode = '22023';
-  end if;
+  perform _require_limit(p_limit);
   v_ids := _sweep(p_limit);
   return query
     select _public_id(job.name, job.id), job.state from jobs job where job.id = any (v_ids)
@@ -281,6 +286,8 @@ begin
   end if;
 end $$;
 
+-- Seed 003: hand a running job back under its lease, with another need, dependencies, time or payload (null: keep). Costs no
+-- attempt. A dependency that would close a cycle is an error that names it.
 create or replace function reschedule_job(
   p_job_id text, p_lease_id text, p_worker_id text, p_next_need text, p_wait_for text[] default '{}',
   p_available_at timestamptz default null, p_payload jsonb default null, p_reason text default null,
@@ -326,6 +333,7 @@ begin
   return v_row;
 end $$;
 
+-- Seed 003: complete a job that nobody holds: READY, CRASH_CONCERN or EXPIRED; an overdue lease is swept first.
 create or replace function complete_unheld_job(p_job_id text, p_worker_id text) returns boolean
 language plpgsql security definer set search_path from current
 as $$
@@ -335,6 +343,7 @@ begin
     _lock_unheld_job(p_job_id, 'complete_unheld'), p_worker_id, '{"unheld": true, "note": "without lease"}');
 end $$;
 
+-- Seed 003: change a job that nobody holds; it keeps its waiting state.
 create or replace function reschedule_unheld_job(
   p_job_id text, p_worker_id text, p_next_need text, p_wait_for text[] default '{}',
   p_available_at timestamptz default null, p_payload jsonb default null
@@ -363,6 +372,7 @@ declare
   v_job jobs;
 begin
   perform _require(p_lease_id, 'p_lease_id');
+  perform _require(p_done::text, 'p_done');
   v_job := _lock_job(p_job_id);
   if v_job.id is null or v_job.lease_id::text is distinct from p_lease_id or v_job.state not in ('RUNNING', 'CANCELLING') then
     return false;

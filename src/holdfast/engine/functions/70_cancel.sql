@@ -16,6 +16,7 @@ begin
       p_trace_context => jsonb_strip_nulls(jsonb_build_object('reason', p_reason)));
 end $$;
 
+-- Seed 003: cancel one job and those who wait for it. A running one becomes CANCELLING and waits for its worker's word.
 create or replace function cancel_job(p_job_id text, p_worker_id text, p_reason text default null)
 returns table (job_id text, state job_state)
 language plpgsql security definer set search_path from current
@@ -58,6 +59,7 @@ begin
   if array_position(p_job_ids, null) is not null or '' = any (p_job_ids) then
     raise exception 'cancel_jobs: a job id is null or empty' using errcode = '22023';
   end if;
+  perform _require_tags(p_tags);
   v_ids := array(
     select job.id from jobs job where job.tags is not null and job.tags @> p_tags
     union
@@ -128,13 +130,15 @@ returns integer
 language plpgsql security definer set search_path from current
 as $$
 declare
-  v_before timestamptz := _clock() - p_older_than_seconds * interval '1 second';
+  v_before timestamptz;
   v_ids bigint[];
 begin
-  if p_older_than_seconds is null or not p_older_than_seconds >= 0 then
-    raise exception 'p_older_than_seconds must be 0 or more, not %', coalesce(p_older_than_seconds::text, 'null')
+  if p_older_than_seconds is null or not p_older_than_seconds >= 0 or p_older_than_seconds > 1e9 then
+    raise exception 'p_older_than_seconds must be 0 to a billion, not %', coalesce(p_older_than_seconds::text, 'null')
       using errcode = '22023';
   end if;
+  perform _require_limit(p_limit);
+  v_before := _clock() - p_older_than_seconds * interval '1 second';
   v_ids := array(
     select job.id from jobs job
     where job.expires_at <= v_before
@@ -147,6 +151,7 @@ begin
   return (select count(*) from _cancel(v_ids, null, 'expired') as verdict where verdict.reason = 'settled');
 end $$;
 
+-- Let no job of this queue be claimed until it is resumed. Answers whether that is new.
 create or replace function pause_queue(p_queue text) returns boolean
 language plpgsql security definer set search_path from current
 as $$
@@ -156,6 +161,7 @@ begin
   return found;
 end $$;
 
+-- Let jobs of this queue be claimed again, and wake its workers. Answers whether it was paused.
 create or replace function resume_queue(p_queue text) returns boolean
 language plpgsql security definer set search_path from current
 as $$

@@ -36,6 +36,7 @@ returns table (
 language plpgsql stable security definer set search_path from current
 as $$
 begin
+  perform _require_tags(p_tags);
   p_tags := nullif(p_tags, '{}');
   return query
     select
@@ -58,10 +59,13 @@ end $$;
 -- Seed 002: held jobs whose last claim or extension is this long ago.
 create or replace function list_stuck_jobs(p_stale_seconds double precision, p_limit integer default 1000)
 returns setof job_details
-language plpgsql stable security definer set search_path from current
+language plpgsql stable security definer
+set search_path from current
+set jit = off
 as $$
 begin
   perform _require_positive(p_stale_seconds, 'p_stale_seconds');
+  perform _require_limit(p_limit);
   return query
     select details.*
     from (
@@ -79,9 +83,14 @@ end $$;
 
 -- Dead letters, the latest first. Index: jobs_dead, from the latest on; without a queue, so in each queue that has some.
 create or replace function list_dead_jobs(p_queue text default null, p_limit integer default 1000) returns setof job_details
-language plpgsql stable security definer set search_path from current
+language plpgsql stable security definer
+set search_path from current
+set enable_bitmapscan = off
+set enable_seqscan = off
+set jit = off
 as $$
 begin
+  perform _require_limit(p_limit);
   return query
     with recursive lines (queue) as (
       select coalesce(p_queue, (select job.queue from jobs job where job.state = 'DEAD' order by job.queue limit 1))

@@ -37,6 +37,7 @@ begin
   if array_position(p_job_ids, null) is not null or '' = any (p_job_ids) then
     raise exception 'delete_jobs: a job id is null or empty' using errcode = '22023';
   end if;
+  perform _require_tags(p_tags);
   perform
   from jobs job
   where job.id = any (array(

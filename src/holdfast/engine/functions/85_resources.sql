@@ -1,6 +1,7 @@
 -- Resources: what jobs exclude each other on while they run. A hold is a row owned by one lease of one job; the statement
 -- that ends the lease deletes it. Capacity 1 unless set otherwise.
 
+-- How many running jobs may hold this resource at once; 1 unless set.
 create or replace function set_resource_capacity(p_key text, p_capacity integer) returns integer
 language plpgsql security definer set search_path from current
 as $$
@@ -15,6 +16,7 @@ begin
   return p_capacity;
 end $$;
 
+-- How many running jobs may hold this resource at once.
 create or replace function resource_capacity(p_key text) returns integer
 language sql stable security definer set search_path from current
 as $$ select coalesce((select capacity from resources where key = p_key), 1) $$;
@@ -49,6 +51,9 @@ declare
   v_keys text[];
   v_busy text[];
 begin
+  if p_keys is null then
+    raise exception 'acquire_resources: p_keys is required and was null' using errcode = '22023';
+  end if;
   if array_position(p_keys, null) is not null or '' = any (p_keys) then
     raise exception 'acquire_resources: a resource key is null or empty' using errcode = '22023';
   end if;

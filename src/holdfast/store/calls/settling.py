@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, assert_never, cast
 
 from holdfast.domain.content import CONTENT_BYTES, storable_json, storable_text
@@ -26,7 +26,7 @@ from holdfast.domain.outcome import (
 from holdfast.errors import InvalidArgument
 from holdfast.store import arguments, arrays, rows
 from holdfast.store.arguments import Duration
-from holdfast.store.call import Call, Parameter, Rows, statement
+from holdfast.store.call import Call, Rows, statement
 from holdfast.store.calls.claiming import Floor, lease_terms, sweep_terms
 from holdfast.store.values import SettledAndClaimed, Settlement
 
@@ -69,8 +69,7 @@ SETTLE_AND_CLAIM: Final = statement(
     p_floor_id="bigint",
 )
 
-_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
-_CONTENT: Final = slice(3, 7)  # p_results to p_tracebacks, in both statements
+_NOT_STORED: Final = {"[holdfast]": "there was a result, and the database refused to store it"}
 _AVAILABLE_AT: Final = rows.CLAIMED_COLUMNS.split(", ").index("available_at")
 
 
@@ -88,18 +87,17 @@ def settle_jobs(
     back is `lease_lost`.
     """
     settled = list(settlements)
-    parameters = (
-        *_columns(settled),
+    terms = (
         arguments.optional_text(worker_id, "worker_id"),
         arguments.whole(stream_id, "stream_id", least=-arguments.BIGINT - 1, most=arguments.BIGINT),
     )
     return Call(
         SETTLE_JOBS,
-        parameters,
+        (*_columns(settled), *terms),
         rows.verdicts,
         idempotent=_is_fenced(settled),
         timeout_s=timeout_s,
-        plainer=_in_ascii,
+        plainer=lambda: (*_columns([_bare(each) for each in settled]), *terms),
     )
 
 
@@ -122,8 +120,7 @@ def settle_and_claim(
     `settle_jobs`, whose verdicts tell what the first call did; what it claimed comes back as leases lapse.
     """
     settled = list(settlements)
-    parameters = (
-        *_columns(settled),
+    terms = (
         arguments.text(worker_id, "worker_id"),
         arguments.queues(queues, "queues"),
         arguments.whole(limit, "limit", least=0),
@@ -132,11 +129,11 @@ def settle_and_claim(
     )
     return Call(
         SETTLE_AND_CLAIM,
-        parameters,
+        (*_columns(settled), *terms),
         _settled_and_claimed,
         idempotent=limit == 0 and _is_fenced(settled),
         timeout_s=timeout_s,
-        plainer=_in_ascii,
+        plainer=lambda: (*_columns([_bare(each) for each in settled]), *terms),
     )
 
 
@@ -239,13 +236,20 @@ def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
     return SettledAndClaimed(refused, rows.claimed_jobs(claimed), next_due)
 
 
-def _in_ascii(parameters: Sequence[Parameter]) -> Sequence[Parameter]:
-    """The same settle for a database whose encoding lacks characters of a result, message or traceback."""
-    plain = list(parameters)
-    plain[_CONTENT] = [
-        _NOT_ASCII.sub(lambda found: f"<U+{ord(found[0]):04X}>", column)
-        if isinstance(column, str)
-        else column
-        for column in parameters[_CONTENT]
-    ]
-    return plain
+def _bare(settlement: Settlement) -> Settlement:
+    """The same with content that nothing can object to."""
+    job_id, lease_id, outcome = settlement
+    match outcome:
+        case Completed(result) if result is not None:
+            return job_id, lease_id, Completed(_NOT_STORED)
+        case Failed(message, traceback) | StoppedWithRetry(message, traceback):
+            plain = replace(outcome, message=_in_ascii(message), traceback=_in_ascii(traceback or ""))
+            return job_id, lease_id, plain
+        case Requeued() | Stopped() | UnknownStopped() | Undelivered():
+            return job_id, lease_id, replace(outcome, message=_in_ascii(outcome.message))
+        case _:
+            return settlement
+
+
+def _in_ascii(text: str) -> str:
+    return storable_text(text).encode("ascii", "backslashreplace").decode()
