@@ -44,6 +44,12 @@ def test_claims_alone_are_timed_and_settled_afterwards(bench: Bench, name: Name)
     assert len(claims.latencies_ms) == 20
 
 
+def test_claims_are_timed_before_their_commit_too(bench: Bench) -> None:
+    claims = bench.time_claim_statements(20)
+    assert claims.exactly_once
+    assert len(claims.latencies_ms) == 20
+
+
 def test_a_queue_that_hands_out_jobs_twice_is_found_out(bench: Bench, conn: psycopg.Connection[Any]) -> None:
     conn.execute(
         """

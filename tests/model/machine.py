@@ -106,7 +106,7 @@ class Order(NamedTuple):
 
 _orders = st.builds(
     Order,
-    named=st.booleans(),
+    named=st.sampled_from([True, True, False]),
     queue=_queues,
     priority=st.sampled_from([0, 0, 0, 5]),
     tags=_tags,
@@ -115,7 +115,7 @@ _orders = st.builds(
     max_attempts=st.sampled_from([None, 1, 2]),
     singleton_key=_keys,
     if_parent_fails=_if_parent_fails,
-    after_the_last=st.sampled_from([False, False, True]),
+    after_the_last=st.booleans(),
 )
 
 
@@ -280,6 +280,11 @@ class Machine(RuleBasedStateMachine):
         later: int,
     ) -> MultipleResults[Lease]:
         self.advance(later)
+        return multiple(*self._claim(worker, queues, limit, seconds, tags, stream))
+
+    def _claim(
+        self, worker: str, queues: list[str], limit: int, seconds: int, tags: list[str], stream: int | None
+    ) -> list[Lease]:
         granted = call(
             self.conn,
             "claim_jobs",
@@ -292,6 +297,28 @@ class Machine(RuleBasedStateMachine):
         )
         self.model.sweep()
         return self._judge(granted, worker, queues, limit, seconds, tags, stream)
+
+    @rule(
+        target=leases,
+        worker=_workers,
+        stream=_streams,
+        cancelled=st.booleans(),
+        later=_seconds,
+        wishes=st.lists(_wishes, min_size=1, max_size=4),
+    )
+    def work_through(
+        self, worker: str, stream: int | None, cancelled: bool, later: int, wishes: list[Wish]
+    ) -> MultipleResults[Lease]:
+        """What workers do all day: claim, hear of a cancellation, take a while, settle all but one."""
+        queues = ["left", "right"]
+        claimed = self._claim(worker, queues, len(wishes) + 1, 10, [], stream)
+        self.everything_is_as_the_model_says()
+        if cancelled and claimed:
+            self._cancel(claimed[0].job_id, None)
+        self.advance(later)
+        outcomes = [wish.of(*lease) for lease, wish in zip(claimed, wishes, strict=False)]
+        self._settle(outcomes, worker, twice=False)
+        return multiple(*claimed)
 
     @rule(
         target=leases,
@@ -314,7 +341,7 @@ class Machine(RuleBasedStateMachine):
             p_limit_jobs=limit,
         )
         self.model.sweep()
-        return self._judge(granted, worker, queues, limit, seconds)
+        return multiple(*self._judge(granted, worker, queues, limit, seconds))
 
     @precondition(has_leases)
     @rule(
@@ -345,7 +372,7 @@ class Machine(RuleBasedStateMachine):
         assert refused == [(lease.job_id, verdict.reason) for verdict in verdicts if not verdict.ok]
         self.model.sweep()
         granted = [row for row in answer if row["kind"] == "claimed"]
-        return self._judge(granted, worker, queues, limit, 10, (), stream)
+        return multiple(*self._judge(granted, worker, queues, limit, 10, (), stream))
 
     def _judge(
         self,
@@ -356,11 +383,11 @@ class Machine(RuleBasedStateMachine):
         seconds: int,
         tags: Sequence[str] = (),
         stream: int | None = None,
-    ) -> MultipleResults[Lease]:
+    ) -> list[Lease]:
         leases = [Lease(row["job_id"], row["lease_id"]) for row in granted]
         self.model.claim([Granted(*lease) for lease in leases], worker, queues, limit, seconds, tags, stream)
         self.remembered += leases
-        return multiple(*leases)
+        return leases
 
     # Settling.
 

@@ -32,6 +32,7 @@ ID_TAKEN: Final = "HF002"
 WRONG_STATE: Final = "HF003"
 LEASE_LOST: Final = "HF004"
 
+UNDELIVERED: Final = "the stream ended before it delivered this job"
 FOLLOWED_A_PARENT: Final = "cancelled because a job it waited for did not complete"
 
 
@@ -338,8 +339,13 @@ class Model:
             job.attempts += 1
             job.last_retry_at = self.now
             job.errors.append((job.attempts, outcome.message or ""))
-        if outcome.message is not None and outcome.kind not in _SILENT:
-            job.message = outcome.message
+        message = outcome.message
+        if outcome.kind == "undelivered" and target not in ARCHIVED:
+            message = message or UNDELIVERED
+        # What a hand-back says is a reason, not an error; the end of a job is told with whatever was said.
+        silent = outcome.kind == "complete" or (outcome.kind in _SILENT and target not in ARCHIVED)
+        if message is not None and not silent:
+            job.message = message
         if operation is Operation.RELEASE:
             self._move(job, target)
         elif target in ARCHIVED:

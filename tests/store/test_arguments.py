@@ -1,4 +1,4 @@
-"""A value that no job, queue or lease can have is refused by the name of its parameter, before anything is sent."""
+"""A value that nothing can have is refused by the name of its parameter, before anything is sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.store import SyncStore
 
 NOWHERE = SyncStore("postgresql://127.0.0.1:1/nowhere")
-NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001
+NAIVE = datetime(2026, 1, 1)
 BAD_TEXTS = ["", "a\0b", "\ud800", 7, None, b"bytes"]
 BAD_SECONDS = [-1, -0.001, math.nan, math.inf, True, "5", 2e9, timedelta(seconds=-1), 10**400]
 

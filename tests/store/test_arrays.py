@@ -85,10 +85,10 @@ def test_a_column_that_says_nothing_is_not_written() -> None:
 
 @pytest.mark.parametrize("item", ["a\0b", "\0", "\ud800", "x\udfff"])
 def test_a_text_that_cannot_be_stored_is_refused_by_the_name_of_its_parameter(item: str) -> None:
-    with pytest.raises(InvalidArgument, match="^lease_id holds"):
+    with pytest.raises(InvalidArgument, match=r"^lease_id holds"):
         arrays.of_texts(["fine", item], "lease_id")
 
 
 def test_something_that_is_no_text_is_refused_by_the_name_of_its_parameter() -> None:
-    with pytest.raises(InvalidArgument, match="^job_id must be texts: 7 is not"):
+    with pytest.raises(InvalidArgument, match=r"^job_id must be texts: 7 is not"):
         arrays.of_texts(["fine", 7], "job_id")  # type: ignore[list-item]

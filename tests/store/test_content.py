@@ -1,4 +1,4 @@
-"""What goes in comes out, what cannot go in is refused by name, and nothing ever keeps a job from being settled."""
+"""What goes in comes out, what cannot go in is refused by name, nothing keeps a job from being settled."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def test_numbers_are_exact_and_keep_their_kind(store: SyncStore, value: float) -
 
 
 def test_a_job_submitted_alone_keeps_its_payload_too(store: SyncStore) -> None:
-    for job_id, payload in [("json", {"n": 2**70}), ("bytes", b"\0\xff"), ("none", None)]:
+    payloads: dict[str, Content] = {"json": {"n": 2**70}, "bytes": b"\0\xff", "none": None}
+    for job_id, payload in payloads.items():
         submitted = store.submit_job(NewJob(job_id=job_id, payload=payload), "me")
         read = store.get_job(job_id)
 
@@ -153,7 +154,7 @@ class Stubborn:
         lambda: {1, 2},
         lambda: {(1, 2): 3},
         lambda: 10**5000,
-        lambda: list(range(2_000_000)),
+        lambda: list(range(300_000)),
     ],
     ids=[
         "nul",
@@ -225,11 +226,15 @@ def test_a_settle_that_is_refused_for_its_content_is_written_without_it(
     conn.execute("""
         create function public.object() returns trigger language plpgsql as $$
         begin
-          if row_to_json(new)::text ~ '[^\\x01-\\x7f]' then raise exception 'odd' using errcode = '22P05'; end if;
+          if row_to_json(new)::text ~ '[^\\x01-\\x7f]' then
+            raise exception 'odd' using errcode = '22P05';
+          end if;
           return new;
         end $$;
-        create trigger object before insert on holdfast.archived_jobs for each row execute function public.object();
-        create trigger object before insert on holdfast.job_errors for each row execute function public.object();
+        create trigger object before insert on holdfast.archived_jobs
+          for each row execute function public.object();
+        create trigger object before insert on holdfast.job_errors
+          for each row execute function public.object();
     """)
 
     done = settle_one(store, Completed({"price": "5 €"}))
@@ -253,7 +258,8 @@ def test_what_plain_sql_stored_beyond_pythons_reach_does_not_hold_up_a_claim(
         select holdfast.submit_jobs(
           p_queues => array_fill('odd'::text, array[4]),
           p_payloads => array[
-            '1', ('[' || repeat('9', 5000) || ']')::jsonb, (repeat('[', 3000) || repeat(']', 3000))::jsonb, '4'],
+            '1', ('[' || repeat('9', 5000) || ']')::jsonb,
+            (repeat('[', 3000) || repeat(']', 3000))::jsonb, '4'],
           p_available_at => array['4713-01-01 BC'::timestamptz, null, null, null],
           p_expires_at => array[null, 'infinity'::timestamptz, '20000-01-01', null])
         """

@@ -16,7 +16,7 @@ import pytest
 from holdfast.domain.job import NewJob
 from holdfast.domain.outcome import Completed, Failed, Reason
 from holdfast.errors import DatabaseUnavailable, HoldfastError, InvalidArgument, SchemaMissing
-from holdfast.store import Action, Store, SyncStore, action_for
+from holdfast.store import Action, Settlement, Store, SyncStore, action_for
 from holdfast.store.trial import CONFLICTS
 from tests.conftest import Connect
 from tests.store.servers import OwnServer
@@ -123,7 +123,10 @@ def test_a_settle_without_a_lease_is_not_repeated(
 def test_the_second_answer_to_a_settle_is_as_good_as_the_first(store: SyncStore) -> None:
     store.submit_jobs([NewJob(), NewJob()])
     done, failed = store.claim_jobs("w", ["default"], 2)
-    settlements = [(done.job_id, done.lease_id, Completed()), (failed.job_id, failed.lease_id, Failed("no"))]
+    settlements: list[Settlement] = [
+        (done.job_id, done.lease_id, Completed()),
+        (failed.job_id, failed.lease_id, Failed("no")),
+    ]
     store.settle_jobs(settlements)
 
     again = store.settle_jobs(settlements)

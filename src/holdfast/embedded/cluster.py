@@ -100,7 +100,7 @@ def write_configuration(
     """Write the three configuration files beside the data; `settings` come after ours and win."""
     values = {
         **SETTINGS,
-        # Asynchronous I/O workers cost three processes and gain nothing on a database that fits in memory.
+        # The default's three I/O workers would serve reads from disk, of which a small database has few.
         **({"io_method": "sync"} if binaries.version >= 18 else {}),
         **settings,
         "listen_addresses": "",

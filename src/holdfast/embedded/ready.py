@@ -71,7 +71,7 @@ def _understand(said: str) -> Answer:
         return Answer.READY  # full, hence at work
     if any(word in said for word in _NOT_YET):
         return Answer.PATIENCE
-    if "FATAL" in said:
+    if "FATAL" in said and "terminating connection" not in said:
         raise EmbeddedError(f"the embedded PostgreSQL refused us: {said}")
     return Answer.SILENCE
 

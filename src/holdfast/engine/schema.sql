@@ -357,6 +357,9 @@ create function _effect_on_child(p_parent_state job_state, p_if_parent_fails tex
 create function _emit_trace_event(p_job_id text, p_event_type text, p_worker_id text, p_input jsonb, p_output jsonb DEFAULT NULL::jsonb)
   returns void
   language plpgsql volatile set search_path from current;
+create function _emit_trace_events(p_job_ids text[], p_event_types text[], p_worker_ids text[], p_inputs jsonb[], p_outputs jsonb[])
+  returns void
+  language plpgsql volatile set search_path from current;
 create function _end_of(p_job_id text)
   returns job_state
   language sql stable;
@@ -369,15 +372,15 @@ create function _follow_failed_parents(p_ids bigint[], p_worker_id text)
 create function _forget(p_ids bigint[])
   returns void
   language plpgsql volatile set enable_seqscan=off set jit=off set search_path from current;
+create function _grant_to_roles()
+  returns SETOF text
+  language plpgsql volatile set search_path from current;
 create function _grants()
   returns TABLE(role text, routine text)
   language sql immutable set search_path from current;
 create function _hand_back_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_delays double precision[] DEFAULT NULL::double precision[], p_queues text[] DEFAULT NULL::text[], p_payloads jsonb[] DEFAULT NULL::jsonb[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb)
   returns bigint[]
   language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
-create function _is_traced(p_event_type text)
-  returns boolean
-  language plpgsql stable set search_path from current;
 create function _job_number(p_job_id text)
   returns bigint
   language sql stable;
@@ -415,6 +418,9 @@ create function _notify_need(p_next_need text, p_job_id text)
   returns void
   language plpgsql volatile set search_path from current;
 create function _notify_needs(p_ids bigint[])
+  returns void
+  language plpgsql volatile set search_path from current;
+create function _notify_queues(p_queues text[], p_job_ids text[])
   returns void
   language plpgsql volatile set search_path from current;
 create function _public_id(p_name text, p_id bigint)

@@ -40,22 +40,27 @@ def of_texts(items: Sequence[str | None], name: str) -> str:
 
 
 def of_json(items: Sequence[str | None], name: str) -> str | None:
-    """Write JSON texts; no array at all if every one is None."""
-    return of_texts(items, name) if any(item is not None for item in items) else None
+    """Write JSON texts; no array at all if every one is None, as for the others here."""
+    return None if says_nothing(items) else of_texts(items, name)
 
 
 def of_bytes(items: Sequence[bytes | None]) -> str | None:
-    """Write bytes; no array at all if every one is None."""
-    if all(item is None for item in items):
+    if says_nothing(items):
         return None
-    return _of((f'"\\\\x{item.hex()}"' if item is not None else None) for item in items)
+    return _of(f'"\\\\x{item.hex()}"' if item is not None else None for item in items)
 
 
 def of_numbers(items: Sequence[float | None]) -> str | None:
-    """Write integers or floats; no array at all if every one is None."""
-    if all(item is None for item in items):
+    if says_nothing(items):
         return None
     return _of(repr(item) if item is not None else None for item in items)
+
+
+def of_moments(items: Sequence[datetime | None]) -> str | None:
+    """Write aware moments."""
+    if says_nothing(items):
+        return None
+    return _of(f'"{item.isoformat()}"' if item is not None else None for item in items)
 
 
 def of_flags(items: Sequence[bool]) -> str | None:
@@ -63,11 +68,9 @@ def of_flags(items: Sequence[bool]) -> str | None:
     return _of("t" if item else "f" for item in items) if any(items) else None
 
 
-def of_moments(items: Sequence[datetime | None]) -> str | None:
-    """Write aware moments; no array at all if every one is None."""
-    if all(item is None for item in items):
-        return None
-    return _of(f'"{item.isoformat()}"' if item is not None else None for item in items)
+def says_nothing(items: Sequence[object]) -> bool:
+    """Whether all are None, so that the engine's defaults hold."""
+    return items.count(None) == len(items)
 
 
 def _of(written: Iterable[str | None]) -> str:

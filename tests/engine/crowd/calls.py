@@ -21,7 +21,7 @@ DEAD = "j2400001"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call, how many jobs it is about, and what must have happened before it, which gives its parameters."""
+    """A call, how many jobs it is about, and what has to happen before it, which gives its parameters."""
 
     sql: str
     jobs: int
@@ -101,8 +101,8 @@ def _mixed(count: int) -> str:
 
 
 def _beat(count: int, queue: str) -> str:
-    done = _repeated("complete", count)
-    return f"select * from holdfast.settle_and_claim(%s::text[], {done}, %s::text[], 'w', '{{{queue}}}', {count})"
+    done = f"%s::text[], {_repeated('complete', count)}, %s::text[]"
+    return f"select * from holdfast.settle_and_claim({done}, 'w', '{{{queue}}}', {count})"
 
 
 def _submit(count: int, queue: str = "line") -> str:

@@ -1,9 +1,10 @@
 -- The clock and the switches. Switches are one row, in force for every session once committed.
 
--- The only clock of the engine. Tests replace this one function; inlined, it costs nothing.
+-- The only clock of the engine. Tests replace this one function; inlined, it costs nothing. Views run it as their reader, in
+-- the reader's search_path; hence the qualified name.
 create or replace function _clock() returns timestamptz
 language sql volatile
-as $$ select clock_timestamp() $$;
+as $$ select pg_catalog.clock_timestamp() $$;
 
 -- Whether signals are sent.
 create or replace function is_notify_enabled() returns boolean

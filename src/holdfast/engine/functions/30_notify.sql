@@ -1,26 +1,36 @@
 -- Signals are hints: at most one per statement and queue, never data, never needed.
 
+-- Wake who waits for jobs of these queues; arrays are read side by side. One job of a queue: its id is the payload; several, or
+-- none in particular: no payload. Nobody else signals a need.
+create or replace function _notify_queues(p_queues text[], p_job_ids text[]) returns void
+language plpgsql set search_path from current
+as $$
+begin
+  if p_queues is not null and is_notify_enabled() then
+    perform pg_notify(
+      current_schema() || '.need.' || ready.queue, case when count(*) = 1 then coalesce(min(ready.job_id), '') else '' end)
+    from unnest(p_queues, p_job_ids) as ready (queue, job_id)
+    group by ready.queue;
+  end if;
+end $$;
+
+-- Seed 003: one job of one queue.
 create or replace function _notify_need(p_next_need text, p_job_id text) returns void
 language plpgsql set search_path from current
 as $$
 begin
-  if is_notify_enabled() then
-    perform pg_notify(current_schema() || '.need.' || p_next_need, coalesce(p_job_id, ''));
-  end if;
+  perform _notify_queues(array[p_next_need], array[p_job_id]);
 end $$;
 
--- Wake who waits for these jobs. One job of a queue: its id is the payload; several: none.
+-- Jobs by their numbers.
 create or replace function _notify_needs(p_ids bigint[]) returns void
 language plpgsql set search_path from current
 as $$
 begin
-  if cardinality(p_ids) > 0 and is_notify_enabled() then
-    perform pg_notify(
-      current_schema() || '.need.' || job.queue,
-      case when count(*) = 1 then min(_public_id(job.name, job.id)) else '' end)
+  if cardinality(p_ids) > 0 then
+    perform _notify_queues(array_agg(job.queue), array_agg(_public_id(job.name, job.id)))
     from jobs job
-    where job.id = any (p_ids)
-    group by job.queue;
+    where job.id = any (p_ids);
   end if;
 end $$;
 

@@ -192,11 +192,11 @@ set enable_seqscan = off
 set jit = off
 as $$
 begin
-  insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
-  select
-    _public_id(job.name, job.id), ended.event, coalesce(p_worker_id, job.assignee_id), job.finalized_at,
-    jsonb_strip_nulls(jsonb_build_object('operation', ended.operation, 'lease_id', job.lease_id)) || p_trace_context,
-    jsonb_build_object('state', job.state, 'attempts', job.attempts)
+  perform _emit_trace_events(
+    array_agg(_public_id(job.name, job.id)), array_agg(ended.event), array_agg(coalesce(p_worker_id, job.assignee_id)),
+    array_agg(
+      jsonb_strip_nulls(jsonb_build_object('operation', ended.operation, 'lease_id', job.lease_id)) || p_trace_context),
+    array_agg(jsonb_build_object('state', job.state, 'attempts', job.attempts)))
   from (
     select
       finish.id,
@@ -210,8 +210,7 @@ begin
       end as event
     from unnest(p_ids, p_operations) as finish (id, operation)
   ) as ended
-  join archived_jobs job on job.id = ended.id
-  where _is_traced(ended.event);
+  join archived_jobs job on job.id = ended.id;
 end $$;
 
 -- Seed 003's single forms. Each is its set-based sibling with one element.

@@ -27,11 +27,15 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := _clock();
-  v_level text := (select trace_level from settings where only_row);
   v_dead_parents bigint[];
   v_holders bigint[];
   v_streams_freed boolean;
   v_wake bigint[];
+  v_job_ids text[];
+  v_events text[];
+  v_worker_ids text[];
+  v_inputs jsonb[];
+  v_outputs jsonb[];
 begin
   with back as (
     update jobs job
@@ -93,24 +97,6 @@ begin
     select back.id, back.attempts, v_now, coalesce(p_worker_id, back.assignee_id), coalesce(back.message, ''), back.traceback
     from back
     where back.counted
-  ), traced as (
-    insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
-    select
-      _public_id(back.name, back.id),
-      case
-        when back.state = 'DEAD' then 'job_dead'
-        when back.counted then 'job_failed'
-        when back.operation = 'lapse' then 'lease_expired'
-        when back.operation = 'release' then 'job_released'
-        else 'reschedule_job'
-      end,
-      coalesce(p_worker_id, back.assignee_id),
-      v_now,
-      jsonb_strip_nulls(jsonb_build_object(
-        'operation', back.operation, 'lease_id', back.old_lease_id, 'reason', back.reason)) || p_trace_context,
-      jsonb_build_object('state', back.state, 'attempts', back.attempts, 'available_at', back.available_at)
-    from back
-    where v_level <> 'off'
   )
   select
     array_agg(back.id) filter (where back.state <> 'DEAD'),
@@ -118,8 +104,22 @@ begin
     array_agg(back.id) filter (where back.had_holds),
     coalesce(bool_or(
       back.old_state in ('RUNNING', 'CANCELLING') and back.stream_id is not null
-      and back.stream_id is distinct from p_stream_id), false)
-  into v_wake, v_dead_parents, v_holders, v_streams_freed
+      and back.stream_id is distinct from p_stream_id), false),
+    array_agg(_public_id(back.name, back.id)),
+    array_agg(case
+      when back.state = 'DEAD' then 'job_dead'
+      when back.counted then 'job_failed'
+      when back.operation = 'lapse' then 'lease_expired'
+      when back.operation = 'release' then 'job_released'
+      else 'reschedule_job'
+    end),
+    array_agg(coalesce(p_worker_id, back.assignee_id)),
+    array_agg(
+      jsonb_strip_nulls(jsonb_build_object(
+        'operation', back.operation, 'lease_id', back.old_lease_id, 'reason', back.reason)) || p_trace_context),
+    array_agg(jsonb_build_object('state', back.state, 'attempts', back.attempts, 'available_at', back.available_at))
+  into
+    v_wake, v_dead_parents, v_holders, v_streams_freed, v_job_ids, v_events, v_worker_ids, v_inputs, v_outputs
   from back;
 
   if v_holders is not null then
@@ -131,5 +131,6 @@ begin
   if v_streams_freed then
     perform _notify_freed();
   end if;
+  perform _emit_trace_events(v_job_ids, v_events, v_worker_ids, v_inputs, v_outputs);
   return v_wake;
 end $$;

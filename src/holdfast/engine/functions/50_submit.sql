@@ -169,7 +169,6 @@ declare
     cardinality(p_job_ids), cardinality(p_queues), cardinality(p_payloads), cardinality(p_tasks),
     cardinality(p_payload_bytes)), 0);
   v_ids bigint[];
-  v_settings settings;
 begin
   if v_count <> any (array[
     cardinality(p_job_ids), cardinality(p_queues), cardinality(p_payloads), cardinality(p_tasks),
@@ -217,25 +216,16 @@ begin
     perform _attach_children(v_ids, p_wait_for, p_if_parent_fails);
   end if;
 
-  select * into v_settings from settings where only_row;
-  if v_settings.notify then
-    perform pg_notify(
-      current_schema() || '.need.' || given.queue,
-      case when count(*) = 1 then min(_public_id(given.name, given.id)) else '' end)
-    from (
-      select coalesce(asked.queue, 'default') as queue, asked.name, asked.id
-      from unnest(p_queues, p_job_ids, v_ids) as asked (queue, name, id)
-    ) as given
-    group by given.queue;
-  end if;
-  if v_settings.trace_level = 'all' then
-    insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
-    select
-      _public_id(given.name, given.id), 'job_submitted', p_worker_id, v_now,
-      jsonb_strip_nulls(jsonb_build_object(
+  perform _notify_queues(array_agg(coalesce(given.queue, 'default')), array_agg(_public_id(given.name, given.id)))
+  from unnest(p_queues, p_job_ids, v_ids) as given (queue, name, id);
+  if trace_level() = 'all' then
+    perform _emit_trace_events(
+      array_agg(_public_id(given.name, given.id)), array_fill('job_submitted'::text, array[v_count]),
+      array_fill(p_worker_id, array[v_count]),
+      array_agg(jsonb_strip_nulls(jsonb_build_object(
         'next_need', coalesce(given.queue, 'default'), 'task', given.task, 'wait_for', given.wait_for,
-        'singleton_key', given.singleton_key)),
-      '{}'
+        'singleton_key', given.singleton_key))),
+      null)
     from unnest(v_ids, p_job_ids, p_queues, p_tasks, p_wait_for, p_singleton_keys)
       as given (id, name, queue, task, wait_for, singleton_key);
   end if;

@@ -155,10 +155,10 @@ begin
             where job.id = any (v_ids) and job.singleton_key is not null;
           end if;
           if p_traced then
-            insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
-            select
-              _public_id(job.name, job.id), 'job_retrieved', p_worker_id, v_now, jsonb_build_object('lease_id', job.lease_id),
-              jsonb_build_object('lease_expires_at', job.lease_expires_at, 'next_need', job.queue)
+            perform _emit_trace_events(
+              array_agg(_public_id(job.name, job.id)), array_agg('job_retrieved'::text), array_agg(p_worker_id),
+              array_agg(jsonb_build_object('lease_id', job.lease_id)),
+              array_agg(jsonb_build_object('lease_expires_at', job.lease_expires_at, 'next_need', job.queue)))
             from jobs job
             where job.id = any (v_ids);
           end if;

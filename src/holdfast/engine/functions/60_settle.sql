@@ -211,12 +211,13 @@ language plpgsql set search_path from current
 as $$
 begin
   update jobs job set state = 'CANCELLING' where job.id = any (p_ids);
-  insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
-  select
-    _public_id(job.name, job.id), 'job_cancel_requested', coalesce(p_worker_id, job.assignee_id), _clock(),
-    jsonb_build_object('lease_id', job.lease_id) || p_trace_context, jsonb_build_object('state', job.state)
+  perform _emit_trace_events(
+    array_agg(_public_id(job.name, job.id)), array_agg('job_cancel_requested'::text),
+    array_agg(coalesce(p_worker_id, job.assignee_id)),
+    array_agg(jsonb_build_object('lease_id', job.lease_id) || p_trace_context),
+    array_agg(jsonb_build_object('state', job.state)))
   from jobs job
-  where job.id = any (p_ids) and _is_traced('job_cancel_requested');
+  where job.id = any (p_ids);
 end $$;
 
 -- p_lengths: of the other arrays; null for one that is not given. A lease left out would mean unguarded.

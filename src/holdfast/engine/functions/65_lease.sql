@@ -56,9 +56,6 @@ begin
   if array_position(p_job_ids, null) is not null or '' = any (p_job_ids) then
     raise exception 'extend_leases: a job id is null or empty' using errcode = '22023';
   end if;
-  if array_position(p_lease_ids, null) is not null then
-    raise exception 'extend_leases: a lease is null' using errcode = '22023';
-  end if;
   select resolved.o_ids into v_ids from _resolve(p_job_ids) as resolved;
 
   -- The state is looked at outside: as a condition it lets the planner walk jobs_held, everybody's leases in their order.
@@ -77,21 +74,19 @@ begin
   ) as held;
 
   v_now := _clock();
-  with extended as (
-    update jobs job
-    set lease_expires_at = greatest(job.lease_expires_at, v_now + p_seconds * interval '1 second'),
-        extended_at = v_now
-    where job.id = any (v_live)
-      and job.lease_expires_at > v_now
-    returning job.id, job.name, job.lease_id, job.assignee_id, job.lease_expires_at
-  )
-  insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
-  select
-    _public_id(extended.name, extended.id), 'lease_extended', extended.assignee_id, v_now,
-    jsonb_build_object('lease_id', extended.lease_id, 'seconds', p_seconds),
-    jsonb_build_object('lease_expires_at', extended.lease_expires_at)
-  from extended
-  where _is_traced('lease_extended');
+  update jobs job
+  set lease_expires_at = greatest(job.lease_expires_at, v_now + p_seconds * interval '1 second'),
+      extended_at = v_now
+  where job.id = any (v_live)
+    and job.lease_expires_at > v_now;
+  if trace_level() = 'all' then
+    perform _emit_trace_events(
+      array_agg(_public_id(job.name, job.id)), array_agg('lease_extended'::text), array_agg(job.assignee_id),
+      array_agg(jsonb_build_object('lease_id', job.lease_id, 'seconds', p_seconds)),
+      array_agg(jsonb_build_object('lease_expires_at', job.lease_expires_at)))
+    from jobs job
+    where job.id = any (v_live) and job.extended_at = v_now;
+  end if;
 
   return query
     select
@@ -250,8 +245,9 @@ begin
     raise exception 'p_available_at must be finite' using errcode = '22023';
   end if;
   if p_payload is not null then
+    -- Without its id, which a caller could not choose if Holdfast generated it.
     perform _check_submission(
-      array[p_locked_job.job_id], null, array[p_payload], null, null, null, null, null, null, null, null);
+      null, null, array[p_payload], null, null, null, null, null, null, null, null);
   end if;
   perform _set_waits(p_locked_job.number, p_wait_for, p_locked_job.if_parent_fails);
   v_wake := _hand_back_locked_jobs(

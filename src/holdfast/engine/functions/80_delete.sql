@@ -86,14 +86,14 @@ begin
       using errcode = 'HF003';
   end if;
 
-  insert into jobs_trace (job_id, event_type, worker_id, event_at, input_data, output_data)
-  select _public_id(gone.name, gone.id), 'job_deleted', p_worker_id, _clock(), '{}', jsonb_build_object('state', gone.state)
+  perform _emit_trace_events(
+    array_agg(_public_id(gone.name, gone.id)), array_agg('job_deleted'::text), array_agg(p_worker_id), null,
+    array_agg(jsonb_build_object('state', gone.state)))
   from (
     select job.id, job.name, job.state from jobs job where job.id = any (v_ids)
     union all
     select job.id, job.name, job.state from archived_jobs job where job.id = any (v_ids)
-  ) as gone
-  where _is_traced('job_deleted');
+  ) as gone;
   perform _forget(v_ids);
   return cardinality(v_ids);
 end $$;

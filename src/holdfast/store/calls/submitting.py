@@ -190,9 +190,9 @@ class _Batch:
         )
 
     def _each(self, name: str, values: Sequence[Any], check: Callable[[Any, str], T]) -> list[T | None]:
-        """Check those that say something, naming the job."""
-        if not any(value is not None for value in values):
-            return [None] * len(values)
+        """Check those that say something, naming the job. None at all says nothing, and is most columns."""
+        if arrays.says_nothing(values):
+            return []
         return [
             None if value is None else check(value, f"jobs[{place}].{name}")
             for place, value in enumerate(values)
@@ -205,17 +205,18 @@ class _Batch:
         check: Callable[[Any, str], str | None] = arguments.text,
     ) -> str | None:
         checked = self._each(name, values, check)
-        return arrays.of_json(checked, f"jobs.{name}")
+        return arrays.of_texts(checked, f"jobs.{name}") if checked else None
 
     def _queues(self, values: Sequence[str]) -> str:
         # Most calls name one queue many times over.
-        for value in set(values) if all(type(value) is str for value in values) else values:
+        for value in set(values) if set(map(type, values)) == {str} else values:
             arguments.queue(value, "queue")
         return arrays.of_texts(values, "queue")
 
     def _priorities(self, values: Sequence[int]) -> str | None:
-        checked = self._each("priority", values, _priority)
-        return arrays.of_numbers(checked) if any(checked) else None
+        if set(map(type, values)) == {int} and not any(values):
+            return None
+        return arrays.of_numbers(self._each("priority", values, _priority))
 
     def _lists(self, name: str, values: Sequence[Iterable[str]]) -> str | None:
         if not any(values):
@@ -224,7 +225,7 @@ class _Batch:
             encode_json(arguments.texts(value, f"jobs[{place}].{name}")) if value else None
             for place, value in enumerate(values)
         ]
-        return arrays.of_json(written, name)
+        return arrays.of_texts(written, name)
 
 
 def _priority(value: int, name: str) -> int:
