@@ -1,8 +1,8 @@
 """What a call really reads: the blocks it touched, the rows it fetched, and the plans of its statements.
 
-Three witnesses, because each sees something else. EXPLAIN counts the blocks of the whole call. The transaction's
-own counters tell how many rows of each table were fetched. auto_explain, where the server has it, shows the plan
-of every statement that a function ran.
+Three witnesses, because each sees something else. EXPLAIN counts the blocks of the whole call. The counters
+of the transaction tell how many rows of each table were fetched. auto_explain, where the server has it, shows
+the plan of every statement that a function ran.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def _has(conn: Connection, kind: str, role: str, name: str, right: str) -> bool:
 
 
 def grants(conn: Connection) -> list[dict[str, Any]]:
-    """Every right that somebody was given: the object, to whom (0: public), and whether it can be passed on."""
+    """Every right that somebody was given: on what, to whom (0: public), and whether it can be passed on."""
     return rows(conn, _GRANTED)
 
 

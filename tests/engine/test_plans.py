@@ -1,7 +1,7 @@
 """Every call reads only what it is about, however many jobs there are; see `crowd` for what it must not read.
 
-What reads more by choice: a claim without a floor steps over what stands in front of it (expired jobs, busy keys,
-other tags), `get_job_stats` without tags counts every job, and no index serves a view's `job_id`.
+What reads more by choice: a claim without a floor steps over what stands in front of it (expired jobs, busy
+keys, other tags), `get_job_stats` without tags counts every job, and no index serves a view's `job_id`.
 """
 
 from __future__ import annotations

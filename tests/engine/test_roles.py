@@ -1,4 +1,4 @@
-"""Every function and every relation of the schema, for each role and for a stranger: the table in roles.py holds."""
+"""Every function and relation of the schema, for each role and a stranger: the table in roles.py holds."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def said(conn: Connection, statement: str) -> str | None:
     return None
 
 
-# Nothing; a value that cannot be; no such job; the id is taken; another state; and what the role may not do at all.
+# No error; a value that cannot be; no such job; a taken id; another state; what the role may not do.
 EXPECTED = {None, "22023", "HF001", "HF002", "HF003", "HF004", "42501"}
 
 MOVES = (

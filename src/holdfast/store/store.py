@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import psycopg
-from psycopg.rows import tuple_row
+from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from holdfast.store import adapters
@@ -114,7 +114,7 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
         cursor = conn.cursor(binary=True)
         prepare = None if self._prepares else False
         await cursor.execute(self._sql.of(call.statement), call.parameters, prepare=prepare)
-        return await cursor.fetchall()
+        return await _rows(cursor)
 
 
 class StoreOnConnection(AsyncCalls):
@@ -141,4 +141,12 @@ class StoreOnConnection(AsyncCalls):
             if refused is None:
                 raise
             raise refused from error
-        return call.parse(await cursor.fetchall())
+        return call.parse(await _rows(cursor))
+
+
+async def _rows(cursor: psycopg.AsyncCursor[TupleRow]) -> Rows:
+    try:
+        rows = await cursor.fetchall()
+    except psycopg.DataError:
+        rows = adapters.read_again(cursor)
+    return adapters.in_utc(rows, cursor)

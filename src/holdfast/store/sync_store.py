@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import psycopg
-from psycopg.rows import tuple_row
+from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from holdfast.store import adapters
@@ -107,7 +107,7 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
         cursor = conn.cursor(binary=True)
         prepare = None if self._prepares else False
         cursor.execute(self._sql.of(call.statement), call.parameters, prepare=prepare)
-        return cursor.fetchall()
+        return _rows(cursor)
 
 
 class SyncStoreOnConnection(SyncCalls):
@@ -134,4 +134,12 @@ class SyncStoreOnConnection(SyncCalls):
             if refused is None:
                 raise
             raise refused from error
-        return call.parse(cursor.fetchall())
+        return call.parse(_rows(cursor))
+
+
+def _rows(cursor: psycopg.Cursor[TupleRow]) -> Rows:
+    try:
+        rows = cursor.fetchall()
+    except psycopg.DataError:
+        rows = adapters.read_again(cursor)
+    return adapters.in_utc(rows, cursor)

@@ -41,7 +41,8 @@ def claimed(count: int, queue: str = "line") -> Before:
 
 def one_claimed(conn: Connection) -> Parameters:
     query = "select job_id, lease_id from holdfast.claim_jobs('w', '{line}')"
-    return conn.execute(query).fetchall()[0]
+    ((job_id, lease_id),) = conn.execute(query).fetchall()
+    return job_id, lease_id
 
 
 def held(count: int) -> Before:
