@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from psycopg.errors import SerializationFailure, UniqueViolation
 
 from tests.clock import Clock
 from tests.concurrency.sessions import Session
@@ -114,6 +115,31 @@ def test_a_batch_claim_looks_past_a_run_of_jobs_of_one_key(conn: Connection) -> 
     submit_many(conn, ["x", "y"])
 
     assert ids(claim(conn, limit=3)) == ["a0", "x", "y"]
+
+
+def test_a_batch_claim_over_queues_and_priorities_never_returns_two_jobs_of_one_key(conn: Connection) -> None:
+    for job_id, queue, priority in [("low", "a", 0), ("high", "a", 5), ("other", "b", 5), ("last", "b", 0)]:
+        submit(conn, job_id, queue, p_priority=priority, p_singleton_key="k")
+    submit(conn, "free", "b")
+
+    claimed = call(conn, "claim_jobs", p_worker_id="w", p_queues=["a", "b"], p_limit=10)
+
+    assert ids(claimed) == ["high", "free"]
+
+
+def test_at_repeatable_read_a_claim_that_cannot_see_who_holds_a_key_is_refused(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit_many(conn, ["a1", "a2"], p_singleton_keys="a")
+    second.begin("repeatable read")
+    second.conn.execute("select 1")  # its view of the world begins here
+    assert ids(claim(first.conn)) == ["a1"]
+
+    with pytest.raises((SerializationFailure, UniqueViolation)):
+        claim(second.conn)
+    second.rollback()
+
+    assert claim(second.conn) == []
 
 
 def test_two_overlapping_claims_never_return_two_jobs_of_one_singleton_key(

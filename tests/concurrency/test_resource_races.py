@@ -6,6 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import pytest
+from psycopg.errors import SerializationFailure, UniqueViolation
+
 from tests.concurrency.sessions import Session, answer
 from tests.conftest import Connect
 from tests.engine.sql import (
@@ -106,6 +109,22 @@ def test_a_resource_freed_by_an_open_settle_still_counts_as_held(
     settle(first.conn, "one", "complete", lease)
 
     assert acquire("other", "a")(second.conn) == []
+
+
+def test_at_repeatable_read_an_acquisition_that_cannot_see_the_holder_is_refused(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    for job_id in ("one", "other"):
+        submit_and_claim(conn, job_id)
+    second.begin("repeatable read")
+    second.conn.execute("select 1")
+    assert acquire("one", "a")(first.conn) == []
+
+    with pytest.raises((SerializationFailure, UniqueViolation)):
+        acquire("other", "a")(second.conn)
+    second.rollback()
+
+    assert acquire("other", "a")(second.conn) == ["a"]
 
 
 def test_two_workers_contend_for_a_resource_and_only_one_executes(

@@ -122,7 +122,7 @@ _VERBS: Final = (
     ("acknowledge_cancellation(%(job)s, false", _O.ACKNOWLEDGE_CANCELLATION, _NOT_EXECUTING, RAISES, STAGES),
 )
 
-# What else a holder may do: call, operation, variant, manner, judge. Seed 003's functions record whoever calls.
+# What else a holder may do: call, operation, variant, manner, judge. Seed 003 records whoever calls.
 _OWN: Final = "%(job)s, %(lease)s, 'whoever'"
 _GUARDS: Final = "p_lease_id => %(lease)s, p_worker_id => %(worker)s"
 _REWRITE: Final = "'further', p_payload => '[]'"

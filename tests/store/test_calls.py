@@ -24,6 +24,7 @@ from holdfast.domain.outcome import (
 from holdfast.domain.states import JobState, Status
 from holdfast.errors import InvalidArgument, JobExists, JobNotFound, LeaseLost, WrongState
 from holdfast.store import CancelledJobs, Hold, JobStats, Store, SyncStore
+from holdfast.store.calls import submitting
 from tests.clock import Clock
 
 FULL = NewJob(
@@ -102,6 +103,13 @@ def test_jobs_are_submitted_all_or_none(store: SyncStore) -> None:
     assert store.get_job("free") is None
     with pytest.raises(InvalidArgument, match="needs job_id"):
         store.submit_job(NewJob(), "me")
+
+
+def test_a_call_too_large_for_one_statement_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submitting, "LARGEST_CALL", 1000)
+
+    with pytest.raises(InvalidArgument, match="too many for one statement"):
+        submitting.submit_jobs([NewJob(payload="x" * 100) for _ in range(10)])
 
 
 def test_a_delay_counts_from_the_databases_clock(store: SyncStore, clock: Clock) -> None:

@@ -74,6 +74,25 @@ async def test_a_coroutine_waiting_for_a_frozen_session_ends_at_its_deadline(
 
 
 @pytest.mark.anyio
+async def test_get_work_in_its_transaction_of_two_statements_ends_at_its_deadline_too(
+    database: str, conn: psycopg.Connection[Any]
+) -> None:
+    dsn = named(database, "victim")
+    async with Store(dsn, max_size=1) as store:
+        with SyncStore(dsn, max_size=1) as blocking:
+            await store.get_work("w", ["cook"])
+            blocking.get_work("w", ["cook"])
+
+            with frozen(*backend_pids(conn, "victim")), within(2 * (DEADLINE_S + SLACK_S)):
+                with pytest.raises(DatabaseUnavailable, match="no answer"):
+                    await store.get_work("w", ["cook"], timeout_s=DEADLINE_S)
+                with pytest.raises(DatabaseUnavailable, match="no answer"):
+                    blocking.get_work("w", ["cook"], timeout_s=DEADLINE_S)
+
+            assert await store.get_work("w", ["cook"]) == blocking.get_work("w", ["cook"]) == []
+
+
+@pytest.mark.anyio
 async def test_the_event_loop_runs_on_while_a_call_waits_for_a_frozen_session(
     database: str, conn: psycopg.Connection[Any]
 ) -> None:

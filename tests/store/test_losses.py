@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from holdfast.domain.job import NewJob
 from holdfast.domain.outcome import Completed, Failed, Reason
@@ -221,6 +222,14 @@ def test_a_database_without_holdfast_is_told_from_one_that_is_away(blank_databas
         store.submit_jobs([NewJob()])
 
 
+def test_a_role_that_may_not_is_told_what(database: str) -> None:
+    dsn = make_conninfo(database, options="-c role=holdfast_viewer")
+    with SyncStore(dsn) as store:
+        assert store.get_job_stats().total_jobs == 0
+        with pytest.raises(HoldfastError, match=r"submit_jobs .*42501.*permission denied"):
+            store.submit_jobs([NewJob()])
+
+
 @local
 def test_a_store_outlives_its_server(server: OwnServer) -> None:
     with SyncStore(server.dsn) as store:
@@ -307,16 +316,30 @@ def test_lost_prepared_statements_are_done_without(
     assert "prepare=False" in caplog.text
 
 
-def test_prepared_statements_of_another_session_are_done_without(
-    database: str, trouble: Trouble, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("sqlstate", ["26000", "42P05"])
+def test_a_statement_that_a_pooler_mixed_up_is_executed_all_the_same(
+    store: SyncStore, trouble: Trouble, caplog: pytest.LogCaptureFixture, sqlstate: str
 ) -> None:
-    trouble.execute("prepare _pg3_0 as select 1")
-    with SyncStore(database, max_size=1) as store, caplog.at_level(logging.WARNING, "holdfast.store"):
-        store.is_notify_enabled()
-        for _ in range(20):
-            store.get_job_stats()
+    trouble.fail(1, sqlstate)
+
+    with caplog.at_level(logging.WARNING, "holdfast.store"):
+        assert store.is_notify_enabled() is True
 
     assert len(caplog.records) == 1
+
+
+def test_no_two_connections_prepare_statements_under_the_same_name(
+    database: str, conn: psycopg.Connection[Any], trouble: Trouble
+) -> None:
+    conn.execute("create table public.seen (name text, pid integer)")
+    trouble.execute("insert into public.seen select name, pg_backend_pid() from pg_prepared_statements")
+    for _ in range(3):
+        with SyncStore(database, max_size=1) as store:
+            for _ in range(10):
+                store.is_notify_enabled()
+
+    rows = conn.execute("select count(distinct name), count(distinct pid) from public.seen").fetchone()
+    assert rows == (3, 3)
 
 
 def test_a_store_told_so_prepares_nothing(database: str, trouble: Trouble) -> None:

@@ -363,7 +363,7 @@ create function _emit_trace_events(p_job_ids text[], p_event_types text[], p_wor
 create function _end_of(p_job_id text)
   returns job_state
   language sql stable;
-create function _finish_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb, p_wake bigint[] DEFAULT NULL::bigint[], p_guarded boolean DEFAULT false, p_lease_ids text[] DEFAULT NULL::text[], p_named boolean[] DEFAULT NULL::boolean[], p_guard_worker_id text DEFAULT NULL::text)
+create function _finish_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb, p_wake bigint[] DEFAULT NULL::bigint[], p_guarded boolean DEFAULT false, p_lease_ids text[] DEFAULT NULL::text[], p_named boolean[] DEFAULT NULL::boolean[], p_guard_worker_id text DEFAULT NULL::text, p_dead bigint[] DEFAULT NULL::bigint[])
   returns bigint[]
   language plpgsql volatile set search_path from current;
 create function _follow_failed_parents(p_ids bigint[], p_worker_id text)
@@ -378,7 +378,7 @@ create function _grant_to_roles()
 create function _grants()
   returns TABLE(role text, routine text)
   language sql immutable set search_path from current;
-create function _hand_back_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_delays double precision[] DEFAULT NULL::double precision[], p_queues text[] DEFAULT NULL::text[], p_payloads jsonb[] DEFAULT NULL::jsonb[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb)
+create function _hand_back_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_delays double precision[] DEFAULT NULL::double precision[], p_queues text[] DEFAULT NULL::text[], p_payloads jsonb[] DEFAULT NULL::jsonb[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb, p_carry_over boolean DEFAULT true)
   returns bigint[]
   language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _job_number(p_job_id text)

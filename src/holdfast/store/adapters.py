@@ -70,7 +70,7 @@ ADAPTERS: Final = register(AdaptersMap(psycopg.adapters))
 
 
 def read_again(cursor: Cursor) -> Rows:
-    """The rows of a result that the driver refuses to read, for it holds a moment that Python does not have."""
+    """The rows of a result that the driver refuses to read, for a moment that Python does not have."""
     result = cursor.pgresult
     if result is None:
         return []

@@ -10,6 +10,7 @@ and that request has a short deadline of its own; a server that does not even ta
 from __future__ import annotations
 
 import asyncio
+import random
 import select
 from contextlib import suppress
 from math import inf
@@ -58,7 +59,9 @@ class DeadlineConnection(psycopg.Connection[TupleRow]):
             return super().connect(conninfo, **options)
         pacing.closing.wait(pacing.pause_s())
         with pacing.attempt():
-            return super().connect(conninfo, **options)
+            conn = super().connect(conninfo, **options)
+        _use_own_names(conn)
+        return conn
 
     def wait(self, gen: PQGen[V], interval: float = _STEP_S, timeout: float | None = None) -> V:
         if timeout is not None:  # for signals, which may take any time
@@ -92,7 +95,9 @@ class DeadlineAsyncConnection(psycopg.AsyncConnection[TupleRow]):
             return await super().connect(conninfo, **options)
         with pacing.attempt(), pacing.abortable():
             await asyncio.sleep(pacing.pause_s())
-            return await super().connect(conninfo, **options)
+            conn = await super().connect(conninfo, **options)
+        _use_own_names(conn)
+        return conn
 
     async def wait(
         self,
@@ -134,6 +139,19 @@ def is_stale(conn: DeadlineConnection | DeadlineAsyncConnection) -> bool:
                 return False
             conn.pgconn.consume_input()
     return True
+
+
+def _use_own_names(conn: DeadlineConnection | DeadlineAsyncConnection) -> None:
+    """Give prepared statements names that no other connection uses.
+
+    The driver counts them from 0. Behind a pooler that shares sessions, the statement `_pg3_0` of one client
+    would be executed for another, with nothing to show for it. A name that is unique can only be missing.
+    """
+    prepared = getattr(conn, "_prepared", None)
+    if hasattr(prepared, "_prepared_idx"):
+        setattr(prepared, "_prepared_idx", random.getrandbits(62))  # noqa: B010  # private, but the only way
+    else:
+        conn.prepare_threshold = None
 
 
 def _step(deadline: float) -> float:

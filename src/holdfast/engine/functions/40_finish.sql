@@ -122,7 +122,8 @@ begin
 end $$;
 
 -- Everything that happens when jobs end (see above for the guard). Answers which did. p_wake: jobs that became ready in the same statement, so that one
--- signal per queue serves them and the dependents released here.
+-- signal per queue serves them and the dependents released here. p_dead: jobs that died in it, whose dependents hear of it
+-- here, after the ends, because a dependent may be among those that end.
 create or replace function _finish_locked_jobs(
   p_ids bigint[],
   p_operations text[],
@@ -138,7 +139,8 @@ create or replace function _finish_locked_jobs(
   p_guarded boolean default false,
   p_lease_ids text[] default null,
   p_named boolean[] default null,
-  p_guard_worker_id text default null
+  p_guard_worker_id text default null,
+  p_dead bigint[] default null
 ) returns bigint[]
 language plpgsql set search_path from current
 as $$
@@ -154,6 +156,9 @@ begin
     p_ids, p_operations, p_targets, p_results, p_result_bytes, p_messages, p_tracebacks, p_stream_id,
     p_guarded, p_lease_ids, p_named, p_guard_worker_id) as done;
 
+  if p_dead is not null then
+    v_parents := v_parents || p_dead;
+  end if;
   if v_parents is not null then
     v_wake := v_wake || _update_waiters(v_parents, p_worker_id);
   end if;

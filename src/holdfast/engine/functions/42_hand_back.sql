@@ -1,4 +1,5 @@
 -- The mutation path, second half: locked jobs that go back in line, or to DEAD. Answers the jobs to wake workers for.
+-- p_carry_over: those who wait for the dead ones hear of it now, not from the caller later.
 --
 --   fail, requeue            attempts + 1, error kept with its history; lease cleared
 --   reschedule, undelivered  attempts untouched; lease cleared
@@ -15,7 +16,8 @@ create or replace function _hand_back_locked_jobs(
   p_payloads jsonb[] default null,
   p_worker_id text default null,
   p_stream_id bigint default null,
-  p_trace_context jsonb default '{}'
+  p_trace_context jsonb default '{}',
+  p_carry_over boolean default true
 ) returns bigint[]
 language plpgsql
 set search_path from current
@@ -125,7 +127,7 @@ begin
   if v_holders is not null then
     delete from holds where job_id = any (v_holders);
   end if;
-  if v_dead_parents is not null then
+  if v_dead_parents is not null and p_carry_over then
     v_wake := v_wake || _update_waiters(v_dead_parents, p_worker_id);
   end if;
   if v_streams_freed then

@@ -52,6 +52,7 @@ declare
   v_back_at timestamptz[];
   v_back_delays double precision[];
   v_wake bigint[];
+  v_dead bigint[];
 begin
   -- Lock and decide. Everything comes out as arrays: a join with the arguments afterwards would compare each with each,
   -- since hash and merge joins are switched off here.
@@ -121,7 +122,11 @@ begin
   if v_back is not null then
     v_wake := _hand_back_locked_jobs(
       v_back, v_back_operations, v_back_targets, v_back_messages, v_back_tracebacks, v_back_at, v_back_delays,
-      p_worker_id => v_recorded, p_stream_id => p_stream_id, p_trace_context => p_trace_context);
+      p_worker_id => v_recorded, p_stream_id => p_stream_id, p_trace_context => p_trace_context,
+      p_carry_over => v_ending is null);
+    if v_ending is not null and 'DEAD' = any (v_back_targets) then
+      v_dead := array(select back.id from unnest(v_back, v_back_targets) as back (id, target) where back.target = 'DEAD');
+    end if;
   end if;
   if v_cancelling is not null then
     perform _request_cancellation(v_cancelling, v_recorded, p_trace_context);
@@ -129,7 +134,7 @@ begin
   if v_ending is not null then
     perform _finish_locked_jobs(
       v_ending, v_ending_operations, v_ending_targets, v_results, v_result_bytes, v_ending_messages, v_ending_tracebacks,
-      v_recorded, p_stream_id, p_trace_context, v_wake);
+      v_recorded, p_stream_id, p_trace_context, v_wake, p_dead => v_dead);
   elsif v_wake is not null then
     perform _notify_needs(v_wake);
   end if;

@@ -8,6 +8,8 @@ set jit = off
 as $$
 begin
   delete from job_errors where job_id = any (p_ids);
+  -- A dead job may still wait for others; its waits would be descendants that nobody can lock.
+  delete from job_waits where child_id = any (p_ids);
   delete from job_names names
   using (
     select job.name from archived_jobs job where job.id = any (p_ids) and job.name is not null
