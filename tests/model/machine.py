@@ -303,18 +303,28 @@ class Machine(RuleBasedStateMachine):
         worker=_workers,
         stream=_streams,
         cancelled=st.booleans(),
+        kept_s=st.sampled_from([None, 5, 30]),
         later=_seconds,
         wishes=st.lists(_wishes, min_size=1, max_size=4),
     )
     def work_through(
-        self, worker: str, stream: int | None, cancelled: bool, later: int, wishes: list[Wish]
+        self,
+        worker: str,
+        stream: int | None,
+        cancelled: bool,
+        kept_s: int | None,
+        later: int,
+        wishes: list[Wish],
     ) -> MultipleResults[Lease]:
-        """What workers do all day: claim, hear of a cancellation, take a while, settle all but one."""
+        """What workers do all day: claim, hear of a cancellation, extend, take a while, settle."""
         queues = ["left", "right"]
         claimed = self._claim(worker, queues, len(wishes) + 1, 10, [], stream)
         self.everything_is_as_the_model_says()
         if cancelled and claimed:
             self._cancel(claimed[0].job_id, None)
+        if kept_s and claimed:
+            self.extend_leases(claimed[0], claimed[1:], kept_s)
+            self.everything_is_as_the_model_says()
         self.advance(later)
         outcomes = [wish.of(*lease) for lease, wish in zip(claimed, wishes, strict=False)]
         self._settle(outcomes, worker, twice=False)

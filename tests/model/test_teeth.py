@@ -48,7 +48,7 @@ def test_a_mistake_is_found(conn: Connection, mistake: str) -> None:
     _plant(conn, *MISTAKES[mistake])
 
     with pytest.raises((AssertionError, psycopg.Error)):
-        _run(conn, examples=150)
+        _run(conn, examples=300)
 
 
 def _plant(conn: Connection, function: str, right: str, wrong: str) -> None:

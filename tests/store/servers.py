@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -38,7 +39,8 @@ class OwnServer:
     def kill(self) -> None:
         """End it without a word, as the kernel does when memory runs out."""
         for pid in self.pids():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # a session that asked for the list may be gone by now
+                os.kill(pid, signal.SIGKILL)
 
     def pids(self) -> list[int]:
         """The server and its sessions."""
