@@ -35,8 +35,8 @@ fix: $(VENV)/.installed ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 
 schema: $(VENV)/.installed ## Describe the installation anew after a change of its SQL
-	$(BIN)/python -m holdfast.engine.reference > docs/reference/sql.md
 	HOLDFAST_WRITE_SCHEMA=1 $(BIN)/python -m pytest --quiet tests/engine/test_schema.py
+	$(BIN)/python -m holdfast.engine.reference > docs/reference/sql.md
 
 bench: $(VENV)/.installed ## Measure the engine (ARGS='--json' for one line)
 	$(BIN)/holdfast bench claim $(ARGS)

@@ -66,6 +66,18 @@ def test_a_password_is_never_on_the_command_line(tmp_path: Path) -> None:
     assert password == "secret\n"
 
 
+def test_options_come_after_those_of_the_address(tmp_path: Path) -> None:
+    program = _program(tmp_path / "pgbench", f'echo "$@" > {tmp_path}/seen')
+    pgbench.run(
+        program,
+        "dbname=shop options='-c role=anna'",
+        "bare.pgbench.sql",
+        transactions=1,
+        options="-c synchronous_commit=off",
+    )
+    assert "options='-c role=anna -c synchronous_commit=off'" in (tmp_path / "seen").read_text()
+
+
 def test_what_pgbench_complains_of_is_the_message(tmp_path: Path) -> None:
     program = _program(tmp_path / "pgbench", "echo 'pgbench: error: the sky fell' >&2; exit 1")
     with pytest.raises(DatabaseUnavailable, match=r"bare\.pgbench\.sql failed: pgbench: error: the sky fell"):

@@ -19,6 +19,7 @@ from tests.engine.sql import (
     settle,
     state,
     submit_and_claim,
+    undone,
 )
 
 Change = Callable[[Connection, str], object]
@@ -61,17 +62,17 @@ def test_every_order_is_tried() -> None:
     assert set(ENDS) == {*permutations((cancel, complete, lapse)), *permutations((cancel, fail, lapse))}
 
 
-@pytest.mark.parametrize("order", ENDS, ids=lambda order: "-".join(change.__name__ for change in order))
 def test_cancel_complete_and_lapse_one_after_the_other_leave_one_finished_state(
-    conn: Connection, clock: Clock, order: tuple[Change, ...]
+    conn: Connection, clock: Clock
 ) -> None:
     lease = submit_and_claim(conn, "job")
     clock.advance(31)
 
-    for change in order:
-        change(conn, lease)
-
-    assert_ended_once(conn, ENDS[order])
+    for order, ending in ENDS.items():
+        with undone(conn):
+            for change in order:
+                change(conn, lease)
+            assert_ended_once(conn, ending)
 
 
 @pytest.mark.parametrize("order", ENDS, ids=lambda order: "-".join(change.__name__ for change in order))

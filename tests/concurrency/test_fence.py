@@ -21,6 +21,7 @@ from tests.engine.sql import (
     state,
     submit,
     submit_and_claim,
+    undone,
     value,
 )
 
@@ -237,24 +238,24 @@ def lapsed_and_swept(conn: Connection, clock: Clock) -> str:
     return lease
 
 
+LATE_RESULTS = {
+    "complete": "COMPLETED",
+    "fail": "FAILED_RETRY",
+    "stop": "STOPPED",
+    "mark_unknown_stopped": "UNKNOWN_STOPPED",
+}
+
+
 @pytest.mark.parametrize("lapse", [lapsed_unswept, lapsed_and_swept])
-@pytest.mark.parametrize(
-    ("operation", "ends"),
-    [
-        ("complete", "COMPLETED"),
-        ("fail", "FAILED_RETRY"),
-        ("stop", "STOPPED"),
-        ("mark_unknown_stopped", "UNKNOWN_STOPPED"),
-    ],
-)
 def test_a_lapsed_job_nobody_claimed_still_takes_its_holders_late_result(
-    conn: Connection, clock: Clock, lapse: Lose, operation: str, ends: str
+    conn: Connection, clock: Clock, lapse: Lose
 ) -> None:
     lease = lapse(conn, clock)
 
-    verdict = settle(conn, "job", operation, lease, p_messages=["late"])
-
-    assert (verdict["ok"], verdict["state"], state(conn, "job")) == (True, ends, ends)
+    for operation, ends in LATE_RESULTS.items():
+        with undone(conn):
+            verdict = settle(conn, "job", operation, lease, p_messages=["late"])
+            assert (verdict["ok"], verdict["state"], state(conn, "job")) == (True, ends, ends)
 
 
 @pytest.mark.parametrize("lapse", [lapsed_unswept, lapsed_and_swept])
@@ -355,20 +356,19 @@ def test_of_two_results_for_one_job_in_a_batch_only_the_holders_counts(
         clock.advance(31)
         new = claim_one(conn, operation, queue=operation)
         for leases, order in [((old, new), ("old", "new")), ((new, old), ("new", "old"))]:
-            conn.execute("begin")
-            verdicts = call(
-                conn,
-                "settle_jobs",
-                p_job_ids=[operation, operation],
-                p_operations=[operation, operation],
-                p_lease_ids=list(leases),
-                p_results=[Jsonb(result) for result in order],
-                p_messages=list(order),
-            )
-            reasons = dict(zip(order, [row["reason"] for row in verdicts], strict=True))
-            found = job(conn, operation)
-            conn.execute("rollback")
+            with undone(conn):
+                verdicts = call(
+                    conn,
+                    "settle_jobs",
+                    p_job_ids=[operation, operation],
+                    p_operations=[operation, operation],
+                    p_lease_ids=list(leases),
+                    p_results=[Jsonb(result) for result in order],
+                    p_messages=list(order),
+                )
+                found = job(conn, operation)
 
+            reasons = dict(zip(order, [row["reason"] for row in verdicts], strict=True))
             assert reasons == {"new": "settled", "old": "lease_lost"}
             assert found["state"] == ends
             assert (found["result"] or found["error_message"]) == "new"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -137,6 +138,13 @@ def trace(conn: Connection, job_id: str, event: str) -> Row:
 def contents(conn: Connection) -> dict[str, Rows]:
     """Everything the engine has stored, to show that something changed nothing."""
     return {table: rows(conn, f"select * from holdfast.{table} order by 1, 2") for table in TABLES}
+
+
+@contextmanager
+def undone(conn: Connection) -> Iterator[None]:
+    """Do what is inside in a transaction and roll it back: a test may try many things on one database."""
+    with conn.transaction(force_rollback=True):
+        yield
 
 
 def refusal(act: Callable[..., object], /, *arguments: object, **named: object) -> psycopg.Error:

@@ -24,6 +24,7 @@ from tests.engine.sql import (
     submit,
     submit_and_claim,
     submit_many,
+    undone,
     value,
 )
 
@@ -194,41 +195,43 @@ def test_a_child_waits_for_a_dead_parent_and_follows_a_cancelled_one(conn: Conne
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("ending", FAILED)
 def test_if_parent_fails_says_what_a_child_does_whatever_way_its_parent_fails(
-    conn: Connection, ending: str, rule: str
+    conn: Connection, rule: str
 ) -> None:
-    fail_in_front_of(conn, ending, rule)
+    for ending in FAILED:
+        with undone(conn):
+            fail_in_front_of(conn, ending, rule)
 
-    assert status(conn, "child") == STATUS_OF_CHILD[rule]
-    if rule == "run":
-        claim_one(conn, "child")
+            assert status(conn, "child") == STATUS_OF_CHILD[rule]
+            assert len(claim(conn)) == (rule == "run")
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("ending", FAILED)
 def test_if_parent_fails_holds_for_a_parent_that_failed_before_the_child_was_submitted(
-    conn: Connection, ending: str, rule: str
+    conn: Connection, rule: str
 ) -> None:
-    FAILED[ending](conn)
+    for fail in FAILED.values():
+        with undone(conn):
+            fail(conn)
 
-    submit(conn, "child", p_wait_for=["parent"], p_if_parent_fails=rule)
+            submit(conn, "child", p_wait_for=["parent"], p_if_parent_fails=rule)
 
-    assert status(conn, "child") == STATUS_OF_CHILD[rule]
+            assert status(conn, "child") == STATUS_OF_CHILD[rule]
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("ending", FAILED)
 def test_if_parent_fails_holds_for_a_parent_that_failed_before_a_reschedule_named_it(
-    conn: Connection, ending: str, rule: str
+    conn: Connection, rule: str
 ) -> None:
-    FAILED[ending](conn)
-    lease = submit_and_claim(conn, "child", p_if_parent_fails=rule)
+    for fail in FAILED.values():
+        with undone(conn):
+            fail(conn)
+            lease = submit_and_claim(conn, "child", p_if_parent_fails=rule)
 
-    (answered,) = reschedule(conn, "child", lease, "parent")
+            (answered,) = reschedule(conn, "child", lease, "parent")
 
-    assert status(conn, "child") == {**STATUS_OF_CHILD, "cancel": "STOPPED"}[rule]
-    assert answered["wait_for"] == (["parent"] if rule == "wait" else [])
+            assert status(conn, "child") == {**STATUS_OF_CHILD, "cancel": "STOPPED"}[rule]
+            assert answered["wait_for"] == (["parent"] if rule == "wait" else [])
 
 
 @pytest.mark.parametrize("ending", ["UNSCHEDULED", "STOPPED", "UNKNOWN_STOPPED"])

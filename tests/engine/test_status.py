@@ -20,6 +20,7 @@ from tests.engine.sql import (
     status,
     submit,
     submit_and_claim,
+    undone,
     value,
 )
 
@@ -53,13 +54,10 @@ def test_of_the_words_for_a_waiting_job_the_first_that_fits_is_shown(conn: Conne
 def test_only_a_ready_job_is_leased(conn: Connection, clock: Clock) -> None:
     now = clock.freeze()
     for word in WORDS:
-        conn.execute("begin")
-        submit(conn, "job")
-        make_true(conn, word, now)
-        claimed = claim(conn)
-        conn.execute("rollback")
-
-        assert [row["job_id"] for row in claimed] == (["job"] if word == "READY" else [])
+        with undone(conn):
+            submit(conn, "job")
+            make_true(conn, word, now)
+            assert [row["job_id"] for row in claim(conn)] == (["job"] if word == "READY" else [])
 
 
 def test_a_held_job_is_active_whatever_else_is_true(conn: Connection, clock: Clock) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import assert_type
 
 import pytest
 
-from holdfast.domain.job import NewJob, Progress
+from holdfast.domain.job import ClaimedJob, Job, NewJob, Progress
 from holdfast.domain.outcome import (
     Acknowledged,
     Completed,
@@ -23,8 +24,8 @@ from holdfast.domain.outcome import (
 )
 from holdfast.domain.states import JobState, Status
 from holdfast.errors import InvalidArgument, JobExists, JobNotFound, LeaseLost, WrongState
-from holdfast.store import CancelledJobs, Hold, JobStats, Store, SyncStore
-from holdfast.store.calls import submitting
+from holdfast.store import CancelledJobs, Hold, JobStats, Store, SyncStore, arrays
+from holdfast.store.calls import settling, submitting
 from tests.clock import Clock
 
 FULL = NewJob(
@@ -106,10 +107,12 @@ def test_jobs_are_submitted_all_or_none(store: SyncStore) -> None:
 
 
 def test_a_call_too_large_for_one_statement_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submitting, "LARGEST_CALL", 1000)
+    monkeypatch.setattr(arrays, "LARGEST_STATEMENT", 1000)
 
-    with pytest.raises(InvalidArgument, match="too many for one statement"):
+    with pytest.raises(InvalidArgument, match=r"submit_jobs: .* too many for one statement"):
         submitting.submit_jobs([NewJob(payload="x" * 100) for _ in range(10)])
+    with pytest.raises(InvalidArgument, match=r"settle_jobs: .* too many for one statement"):
+        settling.settle_jobs([(f"j{number}", None, Completed("x" * 100)) for number in range(10)])
 
 
 def test_a_delay_counts_from_the_databases_clock(store: SyncStore, clock: Clock) -> None:
@@ -410,6 +413,15 @@ def test_queues_are_paused_and_resumed(store: SyncStore) -> None:
     assert (store.pause_queue("default"), store.pause_queue("default")) == (True, False)
     assert store.claim_jobs("w", ["default"]) == []
     assert (store.resume_queue("default"), store.resume_queue("default")) == (True, False)
+
+
+@pytest.mark.anyio
+async def test_a_type_checker_knows_what_every_method_answers(store: SyncStore, async_store: Store) -> None:
+    assert_type(store.get_job("nobody"), Job | None)
+    assert_type(await async_store.get_job("nobody"), Job | None)
+    assert_type(store.claim_jobs("w", ["default"], lease_s=timedelta(minutes=1)), list[ClaimedJob])
+    assert_type(await async_store.settle_jobs([]), list[Verdict])
+    assert_type(store.next_due(["default"]), datetime | None)
 
 
 def test_switches_are_set_and_read(store: SyncStore) -> None:

@@ -120,6 +120,7 @@ def test_a_write_that_reached_its_deadline_says_that_its_outcome_is_not_known(
     assert action_for(raised.value) is Action.SHRINK
 
 
+@pytest.mark.skipif(not psycopg.capabilities.has_cancel_safe(), reason="libpq is too old to cancel in time")
 def test_a_statement_that_waits_for_a_lock_is_cancelled_at_its_deadline(
     database: str, conn: psycopg.Connection[Any], connect: Connect
 ) -> None:

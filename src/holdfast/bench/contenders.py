@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +18,6 @@ NAMES: tuple[Name, ...] = ("engine", "one_call", "bare")
 WARM_UP = 10
 """First calls of each session, for one job each, that do not count: it compiles functions and plans."""
 
-_CLAIM_ONE = "select * from holdfast.claim_jobs('bench', array['bench'], 1, 60)"
 _FIRST_TURN = {"turn": 0, "claimed": 0, "ids": "{}", "leases": "{}"}
 _QUEUES: dict[Name, Literal["engine", "bare"]] = {"engine": "engine", "one_call": "engine", "bare": "bare"}
 
@@ -90,26 +88,19 @@ class Bench:
             exactly_once=self._ran_each_once(name, jobs),
         )
 
-    def claim_one_by_one(self, name: Name, claims: int) -> Claims:
+    def claim_one_by_one(self, name: Name, claims: int, *, wait_for_disk: bool = True) -> Claims:
         """Let one client claim so many jobs one by one; they are settled when the clock has stopped."""
         jobs = WARM_UP + claims
         self._fill(name, jobs)
-        (mine,) = pgbench.run(self._program, self._dsn, f"claim_{name}.pgbench.sql", transactions=jobs)
+        (mine,) = pgbench.run(
+            self._program,
+            self._dsn,
+            f"claim_{name}.pgbench.sql",
+            transactions=jobs,
+            options="" if wait_for_disk else "-c synchronous_commit=off",
+        )
         self._call(f"settle_{_QUEUES[name]}")
         return Claims([done.latency_ms for done in mine[WARM_UP:]], self._ran_each_once(name, jobs))
-
-    def time_claim_statements(self, claims: int) -> Claims:
-        """Time the engine's claim of one job by itself: sent, answered, and not committed yet."""
-        jobs = WARM_UP + claims
-        self._fill("engine", jobs)
-        latencies_ms: list[float] = []
-        for _ in range(jobs):
-            with self._conn.transaction():
-                began_s = time.perf_counter()
-                self._conn.execute(_CLAIM_ONE, prepare=True).fetchall()
-                latencies_ms.append((time.perf_counter() - began_s) * 1e3)
-        self._call("settle_engine")
-        return Claims(latencies_ms[WARM_UP:], self._ran_each_once("engine", jobs))
 
     def server(self) -> tuple[str, bool]:
         """The server's version, and whether a commit there is on the disk when it is answered."""

@@ -57,9 +57,13 @@ def run(
     transactions: int,
     clients: int = 1,
     variables: Mapping[str, object] | None = None,
+    options: str = "",
 ) -> list[list[Transaction]]:
-    """Let each client run a script of this directory so often; return the transactions of each, in order."""
-    address, secrets = _address(dsn)
+    """Let each client run a script of this directory so often; return the transactions of each, in order.
+
+    `options` are the server's, for these sessions, as `-c name=value`.
+    """
+    address, secrets = _address(dsn, options)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as directory:
         command = [
             *(str(program), "--no-vacuum", "--protocol=prepared", f"--file={HERE / script}"),
@@ -101,10 +105,12 @@ def _transaction(line: str) -> Transaction:
     return Transaction(int(client), int(latency_us) / 1e3, int(seconds) + int(micros) / 1e6)
 
 
-def _address(dsn: str) -> tuple[str, dict[str, str]]:
+def _address(dsn: str, options: str) -> tuple[str, dict[str, str]]:
     """What may stand on a command line, and what may not, as environment variables."""
     facts = dict(conninfo_to_dict(dsn))
     password = facts.pop("password", None)
+    if options:
+        facts["options"] = f"{facts.get('options') or ''} {options}".strip()
     return make_conninfo("", **facts), {"PGPASSWORD": str(password)} if password else {}
 
 

@@ -72,7 +72,7 @@ def _show(report: Report) -> None:
     console.print(
         f"A claim of one job: {percentile(engine, 50):.2f} ms at p50, {percentile(engine, 99):.2f} at p99 "
         f"(bare {percentile(bare, 50):.2f} and {percentile(bare, 99):.2f}); "
-        f"{percentile(report.claim_statement_ms, 50):.2f} at p50 before the commit\n"
+        f"{percentile(report.claim_without_disk_ms, 50):.2f} at p50 without the disk\n"
         f"WAL per job at {report.headline}: engine {wal['engine']:.0f} bytes, "
         f"one call {wal['one_call']:.0f}, bare {wal['bare']:.0f}\n"
         f"PostgreSQL {report.server_version}, {durable}; {report.jobs:,} jobs, {once}; "

@@ -347,7 +347,7 @@ create function _complete_locked_job(p_locked_job jobs_with_status, p_worker_id 
   language plpgsql volatile set search_path from current;
 create function _cycle_through(p_id bigint)
   returns text[]
-  language plpgsql stable set search_path from current;
+  language plpgsql stable set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path from current;
 create function _descendants(p_ids bigint[])
   returns bigint[]
   language plpgsql stable set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path from current;

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import cast
+from typing import Final, TypeAlias, cast
 
 from holdfast.errors import InvalidArgument
+
+Columns: TypeAlias = tuple[str | None, ...]
+
+LARGEST_STATEMENT: Final = 512 * 1024 * 1024
+"""PostgreSQL takes no value of a gigabyte, and an array is one value; the message around it is another."""
 
 
 def of_texts(items: Sequence[str | None], name: str) -> str:
@@ -71,6 +76,17 @@ def of_flags(items: Sequence[bool]) -> str | None:
 def says_nothing(items: Sequence[object]) -> bool:
     """Whether all are None, so that the engine's defaults hold."""
     return items.count(None) == len(items)
+
+
+def for_one_statement(columns: Columns, name: str) -> Columns:
+    """The same arrays; raise InvalidArgument if they are more than a statement can carry."""
+    size = sum(len(column) for column in columns if column is not None)
+    if size > LARGEST_STATEMENT:
+        raise InvalidArgument(
+            f"{name}: {size:,} characters are too many for one statement; "
+            f"pass fewer jobs at a time, {LARGEST_STATEMENT:,} characters at most"
+        )
+    return columns
 
 
 def _of(written: Iterable[str | None]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from math import inf
 from time import monotonic
 from typing import Any, Final, Generic, TypeVar
 
@@ -14,6 +15,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.store import address, arguments
 from holdfast.store.adapters import ADAPTERS
 from holdfast.store.call import Call, Statement
+from holdfast.store.connections import DeadlineAsyncConnection, DeadlineConnection
 from holdfast.store.pacing import Pacing
 from holdfast.store.sqlstates import Action, action_for
 from holdfast.store.trial import Trial
@@ -66,6 +68,7 @@ class PooledStore(Generic[PoolT]):
         self._prepares = arguments.flag(prepare, "prepare") == "t"
         self._pacing = Pacing()
         self._closed = False
+        self._trusted_since = -inf
         self._pool = self._new_pool(
             conninfo=self._address.dsn,
             kwargs=self._connection_options(),
@@ -109,6 +112,13 @@ class PooledStore(Generic[PoolT]):
                 error.sqlstate,
             )
         return trial.after(error, monotonic())
+
+    def _distrust_idle_connections(
+        self, conn: DeadlineConnection | DeadlineAsyncConnection, error: psycopg.Error
+    ) -> None:
+        """Use none of them again if what befell this one has befallen them: nobody there, or a standby."""
+        if conn.silent or action_for(error) is Action.FAIL_OVER:
+            self._trusted_since = monotonic()
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

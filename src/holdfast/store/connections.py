@@ -51,6 +51,7 @@ class DeadlineConnection(psycopg.Connection[TupleRow]):
     """A blocking connection whose statements end at `deadline`, a moment of the monotonic clock."""
 
     deadline: float = inf
+    made_at: float = -inf
     silent: bool = False
 
     @classmethod
@@ -60,6 +61,7 @@ class DeadlineConnection(psycopg.Connection[TupleRow]):
         pacing.closing.wait(pacing.pause_s())
         with pacing.attempt():
             conn = super().connect(conninfo, **options)
+        conn.made_at = monotonic()
         _use_own_names(conn)
         return conn
 
@@ -74,8 +76,9 @@ class DeadlineConnection(psycopg.Connection[TupleRow]):
 
     def _give_up(self) -> None:
         try:
-            # Older libpqs can only wait until the server has taken the request, for ever if need be.
-            if psycopg.capabilities.has_cancel_safe():
+            # libpq before 17 can only wait until the server has taken the request, for ever if need be.
+            self.silent = not psycopg.capabilities.has_cancel_safe()
+            if not self.silent:
                 self.cancel_safe(timeout=CANCEL_S)
         except psycopg.Error:
             self.silent = True
@@ -87,6 +90,7 @@ class DeadlineAsyncConnection(psycopg.AsyncConnection[TupleRow]):
     """A connection for asyncio whose statements end at `deadline`, a moment of the monotonic clock."""
 
     deadline: float = inf
+    made_at: float = -inf
     silent: bool = False
 
     @classmethod
@@ -96,6 +100,7 @@ class DeadlineAsyncConnection(psycopg.AsyncConnection[TupleRow]):
         with pacing.attempt(), pacing.abortable():
             await asyncio.sleep(pacing.pause_s())
             conn = await super().connect(conninfo, **options)
+        conn.made_at = monotonic()
         _use_own_names(conn)
         return conn
 
@@ -117,7 +122,8 @@ class DeadlineAsyncConnection(psycopg.AsyncConnection[TupleRow]):
 
     async def _give_up(self) -> None:
         try:
-            if psycopg.capabilities.has_cancel_safe():
+            self.silent = not psycopg.capabilities.has_cancel_safe()
+            if not self.silent:
                 await self.cancel_safe(timeout=CANCEL_S)
         except psycopg.Error:
             self.silent = True

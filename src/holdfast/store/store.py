@@ -16,7 +16,7 @@ from holdfast.store.async_calls import AsyncCalls
 from holdfast.store.base import CLOSE_S, SLICE_S, PooledStore, Sql
 from holdfast.store.call import Call, Rows
 from holdfast.store.connections import DeadlineAsyncConnection, is_stale
-from holdfast.store.sqlstates import Action, action_for, refusal
+from holdfast.store.sqlstates import refusal
 from holdfast.store.trial import Trial
 
 R = TypeVar("R")
@@ -80,9 +80,7 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
             conn.deadline = trial.deadline
             return await self._execute(conn, trial.call)
         except psycopg.Error as error:
-            if conn.silent or action_for(error) is Action.FAIL_OVER:
-                # What befell this connection has befallen the idle ones too: nobody there, or a standby.
-                await self._pool.drain()
+            self._distrust_idle_connections(conn, error)
             raise
         finally:
             await self._pool.putconn(conn)
@@ -97,7 +95,7 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
             except PoolClosed:
                 self._refuse_if_closed()
                 raise
-            if not is_stale(conn):
+            if conn.made_at >= self._trusted_since and not is_stale(conn):
                 return conn
             await conn.close()
             await self._pool.putconn(conn)

@@ -14,7 +14,7 @@ from holdfast.store import adapters
 from holdfast.store.base import CLOSE_S, SLICE_S, PooledStore, Sql
 from holdfast.store.call import Call, Rows
 from holdfast.store.connections import DeadlineConnection, is_stale
-from holdfast.store.sqlstates import Action, action_for, refusal
+from holdfast.store.sqlstates import refusal
 from holdfast.store.sync_calls import SyncCalls
 from holdfast.store.trial import Trial
 
@@ -73,9 +73,7 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
             conn.deadline = trial.deadline
             return self._execute(conn, trial.call)
         except psycopg.Error as error:
-            if conn.silent or action_for(error) is Action.FAIL_OVER:
-                # What befell this connection has befallen the idle ones too: nobody there, or a standby.
-                self._pool.drain()
+            self._distrust_idle_connections(conn, error)
             raise
         finally:
             self._pool.putconn(conn)
@@ -90,7 +88,7 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
             except PoolClosed:
                 self._refuse_if_closed()
                 raise
-            if not is_stale(conn):
+            if conn.made_at >= self._trusted_since and not is_stale(conn):
                 return conn
             conn.close()
             self._pool.putconn(conn)

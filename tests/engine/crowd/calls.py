@@ -26,6 +26,7 @@ class Call:
     sql: str
     jobs: int
     before: Before = lambda _: ()
+    scans: str = ""  # the one table it may read from the start, as long as it stops in time
 
 
 def claimed(count: int, queue: str = "line") -> Before:
@@ -85,6 +86,12 @@ def parent_of(count: int) -> Before:
     return submit
 
 
+def halfway(conn: Connection) -> Parameters:
+    """When a job in the middle of the line became due."""
+    (row,) = conn.execute("select available_at from holdfast.jobs where id = 300000").fetchall()
+    return [row[0]]
+
+
 def _repeated(text: str, count: int) -> str:
     return f"array_fill('{text}'::text, array[{count}])"
 
@@ -127,9 +134,9 @@ def batches(count: int) -> dict[str, Call]:
             f"select * from holdfast.claim_jobs('w', '{{tagged}}', {count}, p_tags => '{{common}}')", count
         ),
         "claim from a floor": Call(
-            f"select * from holdfast.claim_jobs('w', '{{line}}', {count},"
-            " p_floor_at => now() - interval '1438 minutes')",
+            f"select * from holdfast.claim_jobs('w', '{{line}}', {count}, p_floor_at => %s)",
             count,
+            halfway,
         ),
         "settle completed": Call(_settle(_repeated("complete", count)), count, claimed(count)),
         "settle mixed": Call(_settle(_mixed(count)), count, claimed(count)),
@@ -154,7 +161,9 @@ def batches(count: int) -> dict[str, Call]:
         "list the dead of a queue": Call(f"select * from holdfast.list_dead_jobs('dead 3', {count})", count),
         "list the stuck": Call("select * from holdfast.list_stuck_jobs(0.000001)", count, held(count)),
         "cancel the expired": Call(f"select holdfast.cancel_expired_jobs(3600, {count})", count),
-        "clean up": Call(f"select holdfast.cleanup_expired_jobs(3600, {count})", count),
+        "clean up": Call(
+            f"select holdfast.cleanup_expired_jobs(3600, {count})", count, scans="archived_jobs"
+        ),
     }
 
 

@@ -231,11 +231,23 @@ begin
   return array(select parent from _lock_parents(p_wait_for, null) order by ordinal);
 end $$;
 
--- The way from a job's parents back to the job itself, if there is one.
+-- The shortest way from a job's parents back to the job itself, if there is one. Breadth first, each job once: the ways are
+-- too many to try, because every pair of jobs that wait for the same two doubles them.
 create or replace function _cycle_through(p_id bigint) returns text[]
-language plpgsql stable set search_path from current
+language plpgsql stable
+set search_path from current
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
+set jit = off
 as $$
 declare
+  v_ids bigint[] := array[p_id];                      -- what was reached, in the order in which it was
+  v_names text[] := array[null::text];
+  v_via integer[] := array[0];                        -- from where in that order
+  v_done integer := 0;
+  v_reached integer := 1;
+  v_place integer;
   v_path text[];
 begin
   perform from (
@@ -247,17 +259,28 @@ begin
     select id from above
   ) as ancestors
   where ancestors.id = p_id;
-  if found then
-    with recursive above (id, path) as (
-      select waits.parent_id, array[waits.parent] from job_waits waits where waits.child_id = p_id
-      union all
-      select waits.parent_id, above.path || waits.parent
-      from above
-      join job_waits waits on waits.child_id = above.id
-      where above.id <> p_id and waits.parent <> all (above.path)
-    )
-    select above.path into v_path from above where above.id = p_id limit 1;
+  if not found then
+    return null;
   end if;
+
+  while v_reached > v_done and v_place is null loop
+    select v_ids || array_agg(next.parent_id), v_names || array_agg(next.parent), v_via || array_agg(next.via)
+    into v_ids, v_names, v_via
+    from (
+      select distinct on (waits.parent_id) waits.parent_id, waits.parent, (v_done + last.place)::integer as via
+      from unnest(v_ids[v_done + 1:]) with ordinality as last (id, place)
+      join job_waits waits on waits.child_id = last.id
+      where waits.parent_id = p_id or waits.parent_id <> all (v_ids)
+      order by waits.parent_id, last.place
+    ) as next;
+    v_done := v_reached;
+    v_reached := cardinality(v_ids);
+    v_place := array_position(v_ids, p_id, 2);
+  end loop;
+  while v_place > 1 loop
+    v_path := v_names[v_place] || v_path;
+    v_place := v_via[v_place];
+  end loop;
   return v_path;
 end $$;
 

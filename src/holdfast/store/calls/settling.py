@@ -97,7 +97,7 @@ def settle_jobs(
         rows.verdicts,
         idempotent=_is_fenced(settled),
         timeout_s=timeout_s,
-        plainer=lambda: (*_columns([_bare(each) for each in settled]), *terms),
+        plainer=lambda: (*_columns(settled, bare=True), *terms),
     )
 
 
@@ -133,20 +133,20 @@ def settle_and_claim(
         _settled_and_claimed,
         idempotent=limit == 0 and _is_fenced(settled),
         timeout_s=timeout_s,
-        plainer=lambda: (*_columns([_bare(each) for each in settled]), *terms),
+        plainer=lambda: (*_columns(settled, bare=True), *terms),
     )
 
 
-def _columns(settlements: Sequence[Settlement]) -> tuple[str | None, ...]:
+def _columns(settlements: Sequence[Settlement], *, bare: bool = False) -> arrays.Columns:
     """The arrays of a settle, side by side. A column that says nothing is not sent at all."""
     job_ids = [job_id for job_id, _, _ in settlements]
     if "" in job_ids:
         raise InvalidArgument("job_id is empty")
-    written = [_write(outcome, job_id) for job_id, _, outcome in settlements]
+    written = [_write(_bare(outcome) if bare else outcome, job_id) for job_id, _, outcome in settlements]
     operations, results, raw, messages, tracebacks, delays, permanent = (
         zip(*written, strict=True) if written else ((),) * 7
     )
-    return (
+    columns = (
         arrays.of_texts(job_ids, "job_id"),
         arrays.of_texts(cast("Sequence[str]", operations), "operation"),
         arrays.of_texts([lease_id for _, lease_id, _ in settlements], "lease_id"),
@@ -157,6 +157,7 @@ def _columns(settlements: Sequence[Settlement]) -> tuple[str | None, ...]:
         arrays.of_numbers(cast("Sequence[float | None]", delays)),
         arrays.of_flags(cast("Sequence[bool]", permanent)),
     )
+    return arrays.for_one_statement(columns, "settle_jobs")
 
 
 _Written = tuple[str, str | None, bytes | None, str | None, str | None, float | None, bool]
@@ -236,19 +237,22 @@ def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
     return SettledAndClaimed(refused, rows.claimed_jobs(claimed), next_due)
 
 
-def _bare(settlement: Settlement) -> Settlement:
-    """The same with content that nothing can object to."""
-    job_id, lease_id, outcome = settlement
+def _bare(outcome: Outcome) -> Outcome:
+    """The same outcome with content that nothing can object to."""
     match outcome:
-        case Completed(result) if result is not None:
-            return job_id, lease_id, Completed(_NOT_STORED)
+        case Completed(result):
+            return outcome if result is None else Completed(_NOT_STORED)
         case Failed(message, traceback) | StoppedWithRetry(message, traceback):
-            plain = replace(outcome, message=_in_ascii(message), traceback=_in_ascii(traceback or ""))
-            return job_id, lease_id, plain
+            traceback = None if traceback is None else _in_ascii(traceback)
+            return replace(outcome, message=_in_ascii(message), traceback=traceback)
         case Requeued() | Stopped() | UnknownStopped() | Undelivered():
-            return job_id, lease_id, replace(outcome, message=_in_ascii(outcome.message))
+            return replace(outcome, message=_in_ascii(outcome.message))
+        case Rescheduled():
+            return replace(outcome, reason=_in_ascii(outcome.reason))
+        case Released() | Acknowledged():
+            return outcome
         case _:
-            return settlement
+            assert_never(outcome)
 
 
 def _in_ascii(text: str) -> str:

@@ -9,13 +9,10 @@ from holdfast.domain.content import CONTENT_BYTES, encode_json
 from holdfast.domain.job import Content, IfParentFails, NewJob
 from holdfast.errors import InvalidArgument, PayloadError
 from holdfast.store import arguments, arrays
-from holdfast.store.call import Call, Parameter, Rows, only_value, statement
+from holdfast.store.call import Call, Rows, only_value, statement
 from holdfast.store.values import SubmittedJob
 
 T = TypeVar("T")
-
-LARGEST_CALL: Final = 512 * 1024 * 1024
-"""PostgreSQL takes no value of a gigabyte, and an array is one value."""
 
 _POLICIES: Final = (None, *get_args(IfParentFails))
 
@@ -115,16 +112,8 @@ def submit_jobs(
     They may wait for each other. Raises JobExists, PayloadError or InvalidArgument naming the job, and then
     nothing is stored.
     """
-    parameters: Sequence[Parameter] = (
-        *_Batch(list(jobs)).arrays(),
-        arguments.optional_text(worker_id, "worker_id"),
-    )
-    size = sum(len(array) for array in parameters if array)
-    if size > LARGEST_CALL:
-        raise InvalidArgument(
-            f"submit_jobs: {size:,} bytes are too many for one statement; "
-            f"submit at most {LARGEST_CALL:,} bytes at a time"
-        )
+    columns = arrays.for_one_statement(_Batch(list(jobs)).arrays(), "submit_jobs")
+    parameters = (*columns, arguments.optional_text(worker_id, "worker_id"))
     return Call(SUBMIT_JOBS, parameters, _ids, idempotent=False, timeout_s=timeout_s)
 
 
