@@ -66,8 +66,6 @@ class Figure:
     engine: float
     one_call: float
     bare: float
-    best_ratio: float
-    """The engine's best run ÷ the bare queue's: what is left of the ratio when the noise is left out."""
     spread: float
     """The noise: (highest - lowest) / median over the rounds, of engine or bare queue, the larger."""
 
@@ -107,7 +105,6 @@ class Report:
             "reference_jobs_per_s": round(main.bare),
             "ratio": round(main.ratio, 3),
             "one_call_ratio": round(main.one_call_ratio, 3),
-            "best_ratio": round(main.best_ratio, 3),
             "exactly_once": self.exactly_once,
             "claim_p50_ms": round(percentile(self.claim_ms["engine"], 50), 3),
             "claim_p99_ms": round(percentile(self.claim_ms["engine"], 99), 3),
@@ -213,7 +210,6 @@ def _figure(setting: Setting, samples: _Samples) -> Figure:
         engine=middle["engine"],
         one_call=middle["one_call"],
         bare=middle["bare"],
-        best_ratio=max(found["engine"]) / max(found["bare"]),
         spread=max((max(found[name]) - min(found[name])) / middle[name] for name in ("engine", "bare")),
     )
 
@@ -225,6 +221,5 @@ def _facts(figure: Figure) -> dict[str, float]:
         "bare": round(figure.bare),
         "ratio": round(figure.ratio, 3),
         "one_call_ratio": round(figure.one_call_ratio, 3),
-        "best_ratio": round(figure.best_ratio, 3),
         "spread": round(figure.spread, 3),
     }

@@ -2,7 +2,8 @@
 -- Order of effects, whatever the entry point: archive, release dependents, notify, trace.
 
 -- Move jobs into the archive and free what they held: jobs that are locked and judged already, or, with p_guarded, complete
--- (no operations and targets given) those that are still completable and held under the given lease and worker (null: whoever). Deletes in id order.
+-- (no operations and targets given) those that are still completable and held under the given lease and worker (null:
+-- whoever). Deletes in id order.
 -- Answers which went, and what the next steps need to know, so that jobs without dependents, keys and streams cost one
 -- statement: which had dependents, and whether others' streams have room now.
 -- Index: the primary key, by nested loop from the given ids (other plans are switched off: they read the whole table).
@@ -121,9 +122,9 @@ begin
   end if;
 end $$;
 
--- Everything that happens when jobs end (see above for the guard). Answers which did. p_wake: jobs that became ready in the same statement, so that one
--- signal per queue serves them and the dependents released here. p_dead: jobs that died in it, whose dependents hear of it
--- here, after the ends, because a dependent may be among those that end.
+-- Everything that happens when jobs end (see above for the guard). Answers which did.
+-- p_wake: jobs that became ready in the same statement, so that one signal per queue serves them and the dependents released
+-- here. p_dead: jobs that died in it, whose dependents hear of it here, after the ends, because a dependent may be among them.
 create or replace function _finish_locked_jobs(
   p_ids bigint[],
   p_operations text[],

@@ -66,7 +66,8 @@ begin
     case when p_result_bytes is not null then array_agg(decided.result_bytes) filter (where decided.ends) end,
     case when p_messages is not null then array_agg(decided.message) filter (where decided.ends) end,
     case when p_tracebacks is not null then array_agg(decided.traceback) filter (where decided.ends) end,
-    array_agg(decided.id) filter (where decided.reason = 'settled' and decided.target = 'CANCELLING' and decided.state = 'RUNNING'),
+    array_agg(decided.id) filter (
+      where decided.reason = 'settled' and decided.target = 'CANCELLING' and decided.state = 'RUNNING'),
     array_agg(decided.id) filter (where decided.back),
     array_agg(decided.operation) filter (where decided.back),
     array_agg(decided.target) filter (where decided.back),
@@ -87,7 +88,11 @@ begin
     from (
       select
         held.*,
-        case when held.fits then case when held.target is null then 'wrong_state' else 'settled' end else 'lease_lost' end as reason
+        case
+          when not held.fits then 'lease_lost'
+          when held.target is null then 'wrong_state'
+          else 'settled'
+        end as reason
       from (
         select
           wish.place, wish.id, wish.operation, wish.result, wish.result_bytes, wish.traceback, wish.available_at, wish.delay,
@@ -323,7 +328,9 @@ begin
 
   return query
     select
-      asked.job_id, coalesce(verdict.reason, 'settled') = 'settled', coalesce(verdict.state, case when verdict.reason is null then 'COMPLETED'::job_state end),
+      asked.job_id,
+      coalesce(verdict.reason, 'settled') = 'settled',
+      case when verdict.reason is null then 'COMPLETED' else verdict.state end,
       coalesce(verdict.reason, 'settled')
     from unnest(p_job_ids) with ordinality as asked (job_id, place)
     left join _settle(
