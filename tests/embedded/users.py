@@ -18,8 +18,9 @@ SOURCE = Path(embedded.__file__).parents[2]
 PACKAGES = Path(psycopg.__file__).parents[1]
 
 OBEY = """
-import sys
+import signal, sys
 from holdfast import embedded
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 server = embedded.start(sys.argv[1], keep="keep" in sys.argv)
 print(server.pid, flush=True)
 sys.stdin.readline()

@@ -126,8 +126,8 @@ create table jobs (
   progress jsonb,
   retry jsonb,
   constraint jobs_pkey PRIMARY KEY (id),
-  constraint finished_jobs_are_archived_unless_dead CHECK (finalized_at IS NULL AND (state <> ALL (ARRAY['COMPLETED'::job_state, 'STOPPED'::job_state, 'UNSCHEDULED'::job_state, 'UNKNOWN_STOPPED'::job_state, 'DEAD'::job_state])) OR finalized_at IS NOT NULL AND state = 'DEAD'::job_state),
-  constraint held_jobs_have_a_lease CHECK ((state <> ALL (ARRAY['RUNNING'::job_state, 'CANCELLING'::job_state])) OR lease_id IS NOT NULL AND lease_expires_at IS NOT NULL AND assignee_id IS NOT NULL)
+  constraint dead_jobs_have_an_end CHECK (finalized_at IS NULL OR state = 'DEAD'::job_state),
+  constraint held_jobs_have_a_lease CHECK (lease_id IS NOT NULL AND lease_expires_at IS NOT NULL AND assignee_id IS NOT NULL OR (state <> ALL (ARRAY['RUNNING'::job_state, 'CANCELLING'::job_state])))
 ) with (
   fillfactor=70,
   autovacuum_vacuum_scale_factor=0.02,
@@ -337,7 +337,7 @@ create function _check_submission(p_job_ids text[], p_queues text[], p_payloads 
   returns void
   language plpgsql stable set search_path from current;
 create function _claim(p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision, p_threshold integer, p_traced boolean, p_tags text[], p_stream_id bigint, p_floor_at timestamp with time zone, p_floor_id bigint)
-  returns SETOF jobs
+  returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint)
   language plpgsql volatile set search_path from current;
 create function _clock()
   returns timestamp with time zone

@@ -38,74 +38,121 @@ declare
   v_children bigint[];
   v_counted boolean;
 begin
-  with gone as (
-    delete from jobs job
-    using (
-      select *
-      from unnest(
-        p_ids, p_operations, p_targets, p_results, p_result_bytes, p_messages, p_tracebacks, p_lease_ids, p_named)
-        as given (id, operation, target, result, result_bytes, message, traceback, lease_id, named)
-      order by given.id
-    ) as finish
-    where job.id = finish.id
-      and (
-        not p_guarded
-        or (
+  if p_guarded and p_operations is null and p_results is null and p_result_bytes is null
+    and p_lease_ids is not null and p_named is not null
+  then
+    -- Completions without results: no columns to join with, so the guard is a look into a hash of what was given, and the
+    -- rows come from one walk along the primary key. The same as below at three quarters of the price.
+    -- Under "is true" neither the state nor the pairs can become a condition that leads the planner elsewhere.
+    with gone as (
+      delete from jobs job
+      where job.id = any (p_ids)
+        and (
           job.state in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY')
-          and (finish.lease_id is null or job.lease_id::text = finish.lease_id)
           and (p_worker_id is null or job.assignee_id = p_worker_id)
-          and (finish.named is null or finish.named = (job.name is not null))
-        )
-      )
-    -- What the last step reads comes first: a row is taken apart only as far as needed.
-    returning
-      job.id, job.waiters, job.has_holds, job.waiting_on, job.state, job.stream_id, finish.operation,
-      finish.target, finish.result, finish.result_bytes, finish.message, finish.traceback,
-      job.available_at, job.created_at, job.lease_expires_at, job.assigned_at, job.started_at, job.lease_id, job.priority,
-      job.attempts, job.lease_expiration_count, job.consecutive_expirations, job.queue, job.assignee_id, job.name, job.task,
-      job.payload, job.payload_bytes, job.max_attempts, job.expires_at, job.last_retry_at, job.timeout_s, job.tags,
-      job.resource_keys, job.singleton_key, job.if_parent_fails, job.error_message, job.error_traceback, job.retry
-  ), kept as (
-    insert into archived_jobs (
-      id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,
-      attempts, lease_expiration_count, consecutive_expirations, queue, assignee_id, name, task, payload, payload_bytes,
-      result, result_bytes, max_attempts, expires_at, last_retry_at, timeout_s, tags, resource_keys, singleton_key,
-      if_parent_fails, error_message, error_traceback, retry, wait_for, forfeited_stream_id)
+          and (job.id, job.lease_id::text, job.name is not null) in (
+            select given.id, given.lease_id, given.named
+            from unnest(p_ids, p_lease_ids, p_named) as given (id, lease_id, named))
+        ) is true
+      returning
+        job.id, job.waiters, job.has_holds, job.state, job.stream_id,
+        job.available_at, job.created_at, job.lease_expires_at, job.assigned_at, job.started_at, job.lease_id, job.priority,
+        job.attempts, job.lease_expiration_count, job.consecutive_expirations, job.queue, job.assignee_id, job.name, job.task,
+        job.payload, job.payload_bytes, job.max_attempts, job.expires_at, job.last_retry_at, job.timeout_s, job.tags,
+        job.resource_keys, job.singleton_key, job.if_parent_fails, job.error_message, job.error_traceback, job.retry
+    ), kept as (
+      insert into archived_jobs (
+        id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,
+        attempts, lease_expiration_count, consecutive_expirations, queue, assignee_id, name, task, payload, payload_bytes,
+        max_attempts, expires_at, last_retry_at, timeout_s, tags, resource_keys, singleton_key, if_parent_fails,
+        error_message, error_traceback, retry)
+      select
+        gone.id, gone.available_at, gone.created_at, v_now, gone.lease_expires_at, gone.assigned_at, gone.started_at,
+        gone.lease_id, 'COMPLETED', gone.priority, gone.attempts, gone.lease_expiration_count, 0, gone.queue,
+        gone.assignee_id, gone.name, gone.task, gone.payload, gone.payload_bytes, gone.max_attempts, gone.expires_at,
+        gone.last_retry_at, gone.timeout_s, gone.tags, gone.resource_keys, gone.singleton_key, gone.if_parent_fails,
+        gone.error_message, gone.error_traceback, gone.retry
+      from gone
+    )
     select
-      gone.id, gone.available_at, gone.created_at, v_now, gone.lease_expires_at, gone.assigned_at, gone.started_at,
-      gone.lease_id, coalesce(gone.target, 'COMPLETED'), gone.priority,
-      case gone.operation when 'stop_with_retry' then gone.attempts + 1 else gone.attempts end,
-      gone.lease_expiration_count
-        + case gone.operation when 'lapse' then 1 else 0 end,
-      case
-        when coalesce(gone.target, 'COMPLETED') = 'COMPLETED' then 0
-        when gone.operation = 'lapse' then gone.consecutive_expirations + 1
-        else gone.consecutive_expirations
-      end,
-      gone.queue, gone.assignee_id, gone.name, gone.task, gone.payload, gone.payload_bytes,
-      gone.result, gone.result_bytes, gone.max_attempts, gone.expires_at,
-      case gone.operation when 'stop_with_retry' then v_now else gone.last_retry_at end,
-      gone.timeout_s, gone.tags, gone.resource_keys, gone.singleton_key, gone.if_parent_fails,
-      case when gone.message is null then gone.error_message else gone.message end,
-      case when gone.message is null then gone.error_traceback else gone.traceback end,
-      gone.retry,
-      case when gone.waiting_on > 0
-        then array(select waits.parent from job_waits waits where waits.child_id = gone.id order by waits.position)
-      end,
-      case gone.operation when 'acknowledge_not_executing' then gone.stream_id end
-    from gone
-  )
-  select
-    array_agg(gone.id),
-    array_agg(gone.id) filter (where gone.waiters > 0),
-    array_agg(gone.id) filter (where gone.has_holds),
-    array_agg(gone.id) filter (where gone.waiting_on > 0),
-    bool_or(gone.operation = 'stop_with_retry'),
-    coalesce(bool_or(
-      gone.state in ('RUNNING', 'CANCELLING') and gone.stream_id is not null
-      and gone.stream_id is distinct from p_stream_id), false)
-  into o_gone, o_parents, v_holders, v_children, v_counted, o_streams_freed
-  from gone;
+      array_agg(gone.id),
+      array_agg(gone.id) filter (where gone.waiters > 0),
+      array_agg(gone.id) filter (where gone.has_holds),
+      coalesce(bool_or(
+        gone.state in ('RUNNING', 'CANCELLING') and gone.stream_id is not null
+        and gone.stream_id is distinct from p_stream_id), false)
+    into o_gone, o_parents, v_holders, o_streams_freed
+    from gone;
+  else
+    with gone as (
+      delete from jobs job
+      using (
+        select *
+        from unnest(
+          p_ids, p_operations, p_targets, p_results, p_result_bytes, p_messages, p_tracebacks, p_lease_ids, p_named)
+          as given (id, operation, target, result, result_bytes, message, traceback, lease_id, named)
+        order by given.id
+      ) as finish
+      where job.id = finish.id
+        and (
+          not p_guarded
+          or (
+            job.state in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY')
+            and (finish.lease_id is null or job.lease_id::text = finish.lease_id)
+            and (p_worker_id is null or job.assignee_id = p_worker_id)
+            and (finish.named is null or finish.named = (job.name is not null))
+          )
+        )
+      -- What the last step reads comes first: a row is taken apart only as far as needed.
+      returning
+        job.id, job.waiters, job.has_holds, job.waiting_on, job.state, job.stream_id, finish.operation,
+        finish.target, finish.result, finish.result_bytes, finish.message, finish.traceback,
+        job.available_at, job.created_at, job.lease_expires_at, job.assigned_at, job.started_at, job.lease_id, job.priority,
+        job.attempts, job.lease_expiration_count, job.consecutive_expirations, job.queue, job.assignee_id, job.name, job.task,
+        job.payload, job.payload_bytes, job.max_attempts, job.expires_at, job.last_retry_at, job.timeout_s, job.tags,
+        job.resource_keys, job.singleton_key, job.if_parent_fails, job.error_message, job.error_traceback, job.retry
+    ), kept as (
+      insert into archived_jobs (
+        id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,
+        attempts, lease_expiration_count, consecutive_expirations, queue, assignee_id, name, task, payload, payload_bytes,
+        result, result_bytes, max_attempts, expires_at, last_retry_at, timeout_s, tags, resource_keys, singleton_key,
+        if_parent_fails, error_message, error_traceback, retry, wait_for, forfeited_stream_id)
+      select
+        gone.id, gone.available_at, gone.created_at, v_now, gone.lease_expires_at, gone.assigned_at, gone.started_at,
+        gone.lease_id, coalesce(gone.target, 'COMPLETED'), gone.priority,
+        case gone.operation when 'stop_with_retry' then gone.attempts + 1 else gone.attempts end,
+        gone.lease_expiration_count
+          + case gone.operation when 'lapse' then 1 else 0 end,
+        case
+          when coalesce(gone.target, 'COMPLETED') = 'COMPLETED' then 0
+          when gone.operation = 'lapse' then gone.consecutive_expirations + 1
+          else gone.consecutive_expirations
+        end,
+        gone.queue, gone.assignee_id, gone.name, gone.task, gone.payload, gone.payload_bytes,
+        gone.result, gone.result_bytes, gone.max_attempts, gone.expires_at,
+        case gone.operation when 'stop_with_retry' then v_now else gone.last_retry_at end,
+        gone.timeout_s, gone.tags, gone.resource_keys, gone.singleton_key, gone.if_parent_fails,
+        case when gone.message is null then gone.error_message else gone.message end,
+        case when gone.message is null then gone.error_traceback else gone.traceback end,
+        gone.retry,
+        case when gone.waiting_on > 0
+          then array(select waits.parent from job_waits waits where waits.child_id = gone.id order by waits.position)
+        end,
+        case gone.operation when 'acknowledge_not_executing' then gone.stream_id end
+      from gone
+    )
+    select
+      array_agg(gone.id),
+      array_agg(gone.id) filter (where gone.waiters > 0),
+      array_agg(gone.id) filter (where gone.has_holds),
+      array_agg(gone.id) filter (where gone.waiting_on > 0),
+      bool_or(gone.operation = 'stop_with_retry'),
+      coalesce(bool_or(
+        gone.state in ('RUNNING', 'CANCELLING') and gone.stream_id is not null
+        and gone.stream_id is distinct from p_stream_id), false)
+    into o_gone, o_parents, v_holders, v_children, v_counted, o_streams_freed
+    from gone;
+  end if;
 
   if v_holders is not null then
     delete from holds where job_id = any (v_holders);

@@ -46,10 +46,15 @@ create or replace function _claim(
   p_stream_id bigint,
   p_floor_at timestamptz,
   p_floor_id bigint
-) returns setof jobs
+) returns table (
+  job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[],
+  attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb,
+  available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint
+)
 language plpgsql
 set search_path from current
 as $$
+#variable_conflict use_column
 declare
   v_now timestamptz := _clock();
   v_queues text[];
@@ -144,7 +149,10 @@ begin
                 stream_id = p_stream_id,
                 has_holds = job.singleton_key is not null
             where job.id = any (v_ids)
-            returning job.*;
+            returning
+              _public_id(job.name, job.id), job.lease_id::text, job.queue, job.task, job.payload, job.payload_bytes,
+              job.priority, job.tags, job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s,
+              job.retry, job.available_at, job.created_at, job.lease_expires_at, job.id;
           get diagnostics v_taken = row_count;
           v_room := v_room - v_taken;
           v_share[v_place] := v_share[v_place] - v_taken;
@@ -354,14 +362,11 @@ begin
     perform _sweep(100);
   end if;
   return query
-    select
-      _public_id(job.name, job.id), job.lease_id::text, job.queue, job.task, job.payload, job.payload_bytes, job.priority,
-      job.tags, job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s, job.retry,
-      job.available_at, job.created_at, job.lease_expires_at, job.id
+    select job.*
     from _claim(
       p_worker_id, p_queues, p_limit, p_lease_seconds, v_settings.crash_concern_threshold, v_settings.trace_level = 'all',
       nullif(p_tags, '{}'), p_stream_id, p_floor_at, p_floor_id) as job
-    order by job.priority desc, job.available_at, job.id;
+    order by job.priority desc, job.available_at, job.number;
 end $$;
 
 -- Seed 003: lease ready jobs whose need is among the worker's capabilities. With notify on, a call that finds nothing leaves

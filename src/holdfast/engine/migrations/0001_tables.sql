@@ -56,15 +56,13 @@ create table jobs (
   progress jsonb,
   retry jsonb,
 
-  -- Tested at every claim, so only what would be a contradiction; the values are checked when a job is submitted.
+  -- Tested at every claim (150 µs in a hundred jobs, before they were made so short), so only what would be a contradiction,
+  -- and the cheap half first; values are checked when a job is submitted.
   constraint held_jobs_have_a_lease check (
-    state not in ('RUNNING', 'CANCELLING')
-    or (lease_id is not null and lease_expires_at is not null and assignee_id is not null)
+    (lease_id is not null and lease_expires_at is not null and assignee_id is not null)
+    or state not in ('RUNNING', 'CANCELLING')
   ),
-  constraint finished_jobs_are_archived_unless_dead check (
-    (finalized_at is null and state not in ('COMPLETED', 'STOPPED', 'UNSCHEDULED', 'UNKNOWN_STOPPED', 'DEAD'))
-    or (finalized_at is not null and state = 'DEAD')
-  )
+  constraint dead_jobs_have_an_end check (finalized_at is null or state = 'DEAD')
 ) with (
   fillfactor = 70,                                    -- room for the claimed version of a row on its own page
   autovacuum_vacuum_scale_factor = 0.02,
