@@ -136,7 +136,9 @@ cross join lateral aclexplode(object.acl) as granted
 
 def functions(conn: Connection) -> dict[str, str]:
     """Each function of the schema, with a call of it in which every argument is null."""
-    return {row["name"]: row["call"] for row in rows(conn, _FUNCTIONS)}
+    with conn.transaction():
+        conn.execute("set local search_path = pg_catalog")  # types are named with their schema then
+        return {row["name"]: row["call"] for row in rows(conn, _FUNCTIONS)}
 
 
 def relations(conn: Connection, kinds: str = "rvmfp") -> list[str]:

@@ -96,6 +96,14 @@ def test_a_floor_spares_a_claim_what_stands_in_front(plans: Plans, queue: str) -
     assert [excess(reading, call) for reading in found] == [[]] * len(found)
 
 
+@pytest.mark.parametrize("limit", ["null", "1000"])
+def test_a_cleanup_that_finds_nothing_old_looks_at_one_range_of_the_archive(plans: Plans, limit: str) -> None:
+    cleanup = f"select holdfast.cleanup_expired_jobs(604800, {limit})"
+    with plans.undone():
+        found = readings(plans, Call(cleanup, 0))
+    assert max(reading.blocks for reading in found) < 200
+
+
 def test_claim_and_settle_cost_the_same_however_long_a_snapshot_is_held(
     database: str, connect: Connect
 ) -> None:
