@@ -99,6 +99,8 @@ def test_a_floor_spares_a_claim_what_stands_in_front(plans: Plans, queue: str) -
 @pytest.mark.parametrize("limit", ["null", "1000"])
 def test_a_cleanup_that_finds_nothing_old_looks_at_one_range_of_the_archive(plans: Plans, limit: str) -> None:
     cleanup = f"select holdfast.cleanup_expired_jobs(604800, {limit})"
+    # What other tests wrote at the end of the archive and took back is not in the index's summary yet.
+    plans.conn.execute("vacuum holdfast.archived_jobs")
     with plans.undone():
         found = readings(plans, Call(cleanup, 0))
     assert max(reading.blocks for reading in found) < 200
