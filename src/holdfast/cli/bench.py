@@ -92,9 +92,9 @@ def _table(report: Report) -> Table:
             str(setting.clients),
             f"{figure.bare:,.0f}",
             f"{figure.engine:,.0f}",
-            f"{figure.two_call_ratio:.2f}",
-            f"{figure.one_call:,.0f}",
             f"{figure.ratio:.2f}",
+            f"{figure.one_call:,.0f}",
+            f"{figure.one_call_ratio:.2f}",
             f"{figure.spread:.0%}",
         )
     return table

@@ -42,7 +42,7 @@ begin
     and p_lease_ids is not null and p_named is not null
   then
     -- Completions without results: no columns to join with, so the guard is a look into a hash of what was given, and the
-    -- rows come from one walk along the primary key. The same as below at three quarters of the price.
+    -- rows come from one walk along the primary key. The same effects as below.
     -- Under "is true" neither the state nor the pairs can become a condition that leads the planner elsewhere.
     with gone as (
       delete from jobs job
