@@ -68,6 +68,11 @@ class ClaimedJob:
     created_at: datetime
     number: int
     """Its place in the order of submission; with `available_at` it tells a later claim where to start."""
+    started_at: datetime
+    last_retry_at: datetime | None
+    expires_at: datetime | None
+    error_message: str | None
+    if_parent_fails: IfParentFails | None
 
 
 @dataclass(frozen=True, slots=True)

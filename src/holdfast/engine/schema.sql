@@ -38,8 +38,7 @@ create table archived_jobs (
   retry jsonb,
   wait_for text[],
   forfeited_stream_id bigint,
-  constraint archived_jobs_pkey PRIMARY KEY (id),
-  constraint only_finished_jobs_are_archived CHECK (state = ANY (ARRAY['COMPLETED'::job_state, 'STOPPED'::job_state, 'UNSCHEDULED'::job_state, 'UNKNOWN_STOPPED'::job_state]))
+  constraint archived_jobs_pkey PRIMARY KEY (id)
 ) with (
   autovacuum_vacuum_insert_scale_factor=0.05,
   autovacuum_analyze_scale_factor=0.05
@@ -126,7 +125,6 @@ create table jobs (
   progress jsonb,
   retry jsonb,
   constraint jobs_pkey PRIMARY KEY (id),
-  constraint dead_jobs_have_an_end CHECK (finalized_at IS NULL OR state = 'DEAD'::job_state),
   constraint held_jobs_have_a_lease CHECK (lease_id IS NOT NULL AND lease_expires_at IS NOT NULL AND assignee_id IS NOT NULL OR (state <> ALL (ARRAY['RUNNING'::job_state, 'CANCELLING'::job_state])))
 ) with (
   fillfactor=70,
@@ -318,7 +316,7 @@ create view jobs_with_status (
 create function _archive_and_delete_job(p_locked_job jobs_with_status)
   returns jobs_archive
   language plpgsql volatile set search_path from current;
-create function _archive_and_delete_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[], p_result_bytes bytea[], p_messages text[], p_tracebacks text[], p_stream_id bigint, p_guarded boolean DEFAULT false, p_lease_ids text[] DEFAULT NULL::text[], p_named boolean[] DEFAULT NULL::boolean[], p_worker_id text DEFAULT NULL::text, OUT o_gone bigint[], OUT o_parents bigint[], OUT o_streams_freed boolean)
+create function _archive_and_delete_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[], p_result_bytes bytea[], p_messages text[], p_tracebacks text[], p_stream_id bigint, OUT o_parents bigint[], OUT o_streams_freed boolean)
   returns record
   language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _attach_children(p_ids bigint[], p_wait_for jsonb[], p_if_parent_fails text[])
@@ -337,7 +335,7 @@ create function _check_submission(p_job_ids text[], p_queues text[], p_payloads 
   returns void
   language plpgsql stable set search_path from current;
 create function _claim(p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision, p_threshold integer, p_traced boolean, p_tags text[], p_stream_id bigint, p_floor_at timestamp with time zone, p_floor_id bigint)
-  returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint)
+  returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text)
   language plpgsql volatile set search_path from current;
 create function _clock()
   returns timestamp with time zone
@@ -345,6 +343,9 @@ create function _clock()
 create function _complete_locked_job(p_locked_job jobs_with_status, p_worker_id text, p_trace_context jsonb DEFAULT '{}'::jsonb)
   returns boolean
   language plpgsql volatile set search_path from current;
+create function _complete_plain_jobs(p_ids bigint[], p_named boolean[], p_lease_ids text[], p_worker_id text, p_results jsonb[], p_result_bytes bytea[], p_stream_id bigint)
+  returns bigint[]
+  language plpgsql volatile set enable_bitmapscan=off set enable_mergejoin=off set enable_nestloop=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current set work_mem=256MB;
 create function _cycle_through(p_id bigint)
   returns text[]
   language plpgsql stable set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path from current;
@@ -363,8 +364,8 @@ create function _emit_trace_events(p_job_ids text[], p_event_types text[], p_wor
 create function _end_of(p_job_id text)
   returns job_state
   language sql stable;
-create function _finish_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb, p_wake bigint[] DEFAULT NULL::bigint[], p_guarded boolean DEFAULT false, p_lease_ids text[] DEFAULT NULL::text[], p_named boolean[] DEFAULT NULL::boolean[], p_guard_worker_id text DEFAULT NULL::text, p_dead bigint[] DEFAULT NULL::bigint[])
-  returns bigint[]
+create function _finish_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb, p_wake bigint[] DEFAULT NULL::bigint[], p_dead bigint[] DEFAULT NULL::bigint[])
+  returns void
   language plpgsql volatile set search_path from current;
 create function _follow_failed_parents(p_ids bigint[], p_worker_id text)
   returns bigint[]
@@ -523,7 +524,7 @@ create function cancel_jobs(p_tags text[] DEFAULT NULL::text[], p_job_ids text[]
   returns TABLE(job_id text, cancelled boolean, state job_state)
   language plpgsql volatile security definer set search_path from current;
 create function claim_jobs(p_worker_id text, p_queues text[], p_limit integer DEFAULT 1, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0)
-  returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint)
+  returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text)
   language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function cleanup_expired_jobs(p_ttl_seconds double precision, p_limit integer DEFAULT NULL::integer)
   returns integer
@@ -640,7 +641,7 @@ create function set_trace_level(p_level text)
   returns text
   language plpgsql volatile security definer set search_path from current;
 create function settle_and_claim(p_job_ids text[], p_operations text[], p_lease_ids text[], p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0)
-  returns TABLE(kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, reason text, state job_state)
+  returns TABLE(kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text, reason text, state job_state)
   language plpgsql volatile security definer set search_path from current;
 create function settle_jobs(p_job_ids text[], p_operations text[], p_lease_ids text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_stream_id bigint DEFAULT NULL::bigint, p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[])
   returns TABLE(job_id text, ok boolean, state job_state, reason text)

@@ -19,7 +19,8 @@ STATES: Final[Mapping[str | None, JobState | None]] = {
 
 CLAIMED_COLUMNS: Final = (
     "job_id, lease_id, queue, task, payload, payload_bytes, priority, tags, attempts, max_attempts, "
-    "resource_keys, singleton_key, available_at, lease_expires_at, timeout_s, retry, created_at, number"
+    "resource_keys, singleton_key, available_at, lease_expires_at, timeout_s, retry, created_at, number, "
+    "started_at, last_retry_at, expires_at, error_message, if_parent_fails"
 )
 
 _JOB_FIELDS: Final = {
@@ -85,6 +86,11 @@ def claimed_job(row: tuple[Any, ...]) -> ClaimedJob:
         retry,
         created_at,
         number,
+        started_at,
+        last_retry_at,
+        expires_at,
+        error_message,
+        if_parent_fails,
     ) = row
     # By position: by name it takes twice as long, and this is once for every job there is.
     return ClaimedJob(
@@ -105,6 +111,11 @@ def claimed_job(row: tuple[Any, ...]) -> ClaimedJob:
         retry,
         created_at,
         number,
+        started_at,
+        last_retry_at,
+        expires_at,
+        error_message,
+        if_parent_fails,
     )
 
 

@@ -34,7 +34,7 @@ begin
   end if;
 end $$;
 
--- Tell stream owners that somebody else ended a job of theirs.
+-- Tell stream owners that somebody else ended a job of theirs, or wants it stopped.
 create or replace function _notify_freed() returns void
 language plpgsql set search_path from current
 as $$

@@ -1,11 +1,84 @@
 -- The mutation path, first half: jobs that are locked already and end now.
 -- Order of effects, whatever the entry point: archive, release dependents, notify, trace.
 
--- Move jobs into the archive and free what they held: jobs that are locked and judged already, or, with p_guarded, complete
--- (no operations and targets given) those that are still completable and held under the given lease and worker (null:
--- whoever). Deletes in id order.
--- Answers which went, and what the next steps need to know, so that jobs without dependents, keys and streams cost one
--- statement: which had dependents, and whether others' streams have room now.
+-- Complete those of the given jobs that end without consequences: nobody waits for them, they hold no key, and the stream
+-- they came from is the caller's. What is left out here takes the long way through _settle, which refuses or does the rest.
+-- Guard: the state, the lease and the worker (null: whoever), in the statement that deletes, in id order.
+-- Index: the primary key, walked once in the order of ids, against a hash of what was given (other plans are switched off:
+-- they read the whole table). Under "is true" nothing of the guard can become a condition that leads the planner elsewhere.
+-- The memory keeps the hash in one piece, so that the order of locks stays the order of ids.
+create or replace function _complete_plain_jobs(
+  p_ids bigint[],
+  p_named boolean[],
+  p_lease_ids text[],
+  p_worker_id text,
+  p_results jsonb[],
+  p_result_bytes bytea[],
+  p_stream_id bigint
+) returns bigint[]
+language plpgsql
+set search_path from current
+set enable_nestloop = off
+set enable_mergejoin = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set work_mem = '256MB'
+as $$
+declare
+  v_now timestamptz := _clock();
+  v_done bigint[];
+begin
+  with gone as (
+    delete from jobs job
+    using (
+      select *
+      from unnest(p_ids, p_named, p_lease_ids, p_results, p_result_bytes)
+        as given (id, named, lease_id, result, result_bytes)
+      order by given.id
+    ) as finish
+    where job.id = any (p_ids)
+      and job.id = finish.id
+      and (
+        job.state in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY')
+        and (finish.lease_id is null or job.lease_id::text = finish.lease_id)
+        and (p_worker_id is null or job.assignee_id = p_worker_id)
+        and (job.name is not null) = finish.named
+        and job.waiters = 0
+        and not job.has_holds
+        and (job.stream_id is null or job.stream_id = p_stream_id)
+      ) is true
+    returning
+      job.id, job.available_at, job.created_at, job.lease_expires_at, job.assigned_at, job.started_at, job.lease_id,
+      job.priority, job.attempts, job.lease_expiration_count, job.queue, job.assignee_id, job.name, job.task, job.payload,
+      job.payload_bytes, finish.result, finish.result_bytes, job.max_attempts, job.expires_at, job.last_retry_at,
+      job.timeout_s, job.tags, job.resource_keys, job.singleton_key, job.if_parent_fails, job.error_message,
+      job.error_traceback, job.retry
+  ), kept as (
+    insert into archived_jobs (
+      id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,
+      attempts, lease_expiration_count, consecutive_expirations, queue, assignee_id, name, task, payload, payload_bytes,
+      result, result_bytes, max_attempts, expires_at, last_retry_at, timeout_s, tags, resource_keys, singleton_key,
+      if_parent_fails, error_message, error_traceback, retry)
+    select
+      gone.id, gone.available_at, gone.created_at, v_now, gone.lease_expires_at, gone.assigned_at, gone.started_at,
+      gone.lease_id, 'COMPLETED', gone.priority, gone.attempts, gone.lease_expiration_count, 0, gone.queue,
+      gone.assignee_id, gone.name, gone.task, gone.payload, gone.payload_bytes, gone.result, gone.result_bytes,
+      gone.max_attempts, gone.expires_at, gone.last_retry_at, gone.timeout_s, gone.tags, gone.resource_keys,
+      gone.singleton_key, gone.if_parent_fails, gone.error_message, gone.error_traceback, gone.retry
+    from gone
+    returning id
+  )
+  select array_agg(kept.id) into v_done from kept;
+  if v_done is not null and _traces_ends(null) then
+    perform _trace_finished(v_done, null, p_worker_id, '{}');
+  end if;
+  return v_done;
+end $$;
+
+-- Move jobs that are locked and judged already into the archive and free what they held. Deletes in id order.
+-- Answers what the next steps need to know: which had dependents, and whether others' streams have room now.
 -- Index: the primary key, by nested loop from the given ids (other plans are switched off: they read the whole table).
 create or replace function _archive_and_delete_jobs(
   p_ids bigint[],
@@ -16,11 +89,6 @@ create or replace function _archive_and_delete_jobs(
   p_messages text[],
   p_tracebacks text[],
   p_stream_id bigint,
-  p_guarded boolean default false,
-  p_lease_ids text[] default null,
-  p_named boolean[] default null,
-  p_worker_id text default null,
-  out o_gone bigint[],
   out o_parents bigint[],
   out o_streams_freed boolean
 )
@@ -38,121 +106,63 @@ declare
   v_children bigint[];
   v_counted boolean;
 begin
-  if p_guarded and p_operations is null and p_results is null and p_result_bytes is null
-    and p_lease_ids is not null and p_named is not null
-  then
-    -- Completions without results: no columns to join with, so the guard is a look into a hash of what was given, and the
-    -- rows come from one walk along the primary key. The same effects as below.
-    -- Under "is true" neither the state nor the pairs can become a condition that leads the planner elsewhere.
-    with gone as (
-      delete from jobs job
-      where job.id = any (p_ids)
-        and (
-          job.state in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY')
-          and (p_worker_id is null or job.assignee_id = p_worker_id)
-          and (job.id, job.lease_id::text, job.name is not null) in (
-            select given.id, given.lease_id, given.named
-            from unnest(p_ids, p_lease_ids, p_named) as given (id, lease_id, named))
-        ) is true
-      returning
-        job.id, job.waiters, job.has_holds, job.state, job.stream_id,
-        job.available_at, job.created_at, job.lease_expires_at, job.assigned_at, job.started_at, job.lease_id, job.priority,
-        job.attempts, job.lease_expiration_count, job.consecutive_expirations, job.queue, job.assignee_id, job.name, job.task,
-        job.payload, job.payload_bytes, job.max_attempts, job.expires_at, job.last_retry_at, job.timeout_s, job.tags,
-        job.resource_keys, job.singleton_key, job.if_parent_fails, job.error_message, job.error_traceback, job.retry
-    ), kept as (
-      insert into archived_jobs (
-        id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,
-        attempts, lease_expiration_count, consecutive_expirations, queue, assignee_id, name, task, payload, payload_bytes,
-        max_attempts, expires_at, last_retry_at, timeout_s, tags, resource_keys, singleton_key, if_parent_fails,
-        error_message, error_traceback, retry)
-      select
-        gone.id, gone.available_at, gone.created_at, v_now, gone.lease_expires_at, gone.assigned_at, gone.started_at,
-        gone.lease_id, 'COMPLETED', gone.priority, gone.attempts, gone.lease_expiration_count, 0, gone.queue,
-        gone.assignee_id, gone.name, gone.task, gone.payload, gone.payload_bytes, gone.max_attempts, gone.expires_at,
-        gone.last_retry_at, gone.timeout_s, gone.tags, gone.resource_keys, gone.singleton_key, gone.if_parent_fails,
-        gone.error_message, gone.error_traceback, gone.retry
-      from gone
-    )
+  with gone as (
+    delete from jobs job
+    using (
+      select *
+      from unnest(p_ids, p_operations, p_targets, p_results, p_result_bytes, p_messages, p_tracebacks)
+        as given (id, operation, target, result, result_bytes, message, traceback)
+      order by given.id
+    ) as finish
+    where job.id = finish.id
+    -- What the last step reads comes first: a row is taken apart only as far as needed.
+    returning
+      job.id, job.waiters, job.has_holds, job.waiting_on, job.state, job.stream_id, finish.operation,
+      finish.target, finish.result, finish.result_bytes, finish.message, finish.traceback,
+      job.available_at, job.created_at, job.lease_expires_at, job.assigned_at, job.started_at, job.lease_id, job.priority,
+      job.attempts, job.lease_expiration_count, job.consecutive_expirations, job.queue, job.assignee_id, job.name, job.task,
+      job.payload, job.payload_bytes, job.max_attempts, job.expires_at, job.last_retry_at, job.timeout_s, job.tags,
+      job.resource_keys, job.singleton_key, job.if_parent_fails, job.error_message, job.error_traceback, job.retry
+  ), kept as (
+    insert into archived_jobs (
+      id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,
+      attempts, lease_expiration_count, consecutive_expirations, queue, assignee_id, name, task, payload, payload_bytes,
+      result, result_bytes, max_attempts, expires_at, last_retry_at, timeout_s, tags, resource_keys, singleton_key,
+      if_parent_fails, error_message, error_traceback, retry, wait_for, forfeited_stream_id)
     select
-      array_agg(gone.id),
-      array_agg(gone.id) filter (where gone.waiters > 0),
-      array_agg(gone.id) filter (where gone.has_holds),
-      coalesce(bool_or(
-        gone.state in ('RUNNING', 'CANCELLING') and gone.stream_id is not null
-        and gone.stream_id is distinct from p_stream_id), false)
-    into o_gone, o_parents, v_holders, o_streams_freed
-    from gone;
-  else
-    with gone as (
-      delete from jobs job
-      using (
-        select *
-        from unnest(
-          p_ids, p_operations, p_targets, p_results, p_result_bytes, p_messages, p_tracebacks, p_lease_ids, p_named)
-          as given (id, operation, target, result, result_bytes, message, traceback, lease_id, named)
-        order by given.id
-      ) as finish
-      where job.id = finish.id
-        and (
-          not p_guarded
-          or (
-            job.state in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY')
-            and (finish.lease_id is null or job.lease_id::text = finish.lease_id)
-            and (p_worker_id is null or job.assignee_id = p_worker_id)
-            and (finish.named is null or finish.named = (job.name is not null))
-          )
-        )
-      -- What the last step reads comes first: a row is taken apart only as far as needed.
-      returning
-        job.id, job.waiters, job.has_holds, job.waiting_on, job.state, job.stream_id, finish.operation,
-        finish.target, finish.result, finish.result_bytes, finish.message, finish.traceback,
-        job.available_at, job.created_at, job.lease_expires_at, job.assigned_at, job.started_at, job.lease_id, job.priority,
-        job.attempts, job.lease_expiration_count, job.consecutive_expirations, job.queue, job.assignee_id, job.name, job.task,
-        job.payload, job.payload_bytes, job.max_attempts, job.expires_at, job.last_retry_at, job.timeout_s, job.tags,
-        job.resource_keys, job.singleton_key, job.if_parent_fails, job.error_message, job.error_traceback, job.retry
-    ), kept as (
-      insert into archived_jobs (
-        id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,
-        attempts, lease_expiration_count, consecutive_expirations, queue, assignee_id, name, task, payload, payload_bytes,
-        result, result_bytes, max_attempts, expires_at, last_retry_at, timeout_s, tags, resource_keys, singleton_key,
-        if_parent_fails, error_message, error_traceback, retry, wait_for, forfeited_stream_id)
-      select
-        gone.id, gone.available_at, gone.created_at, v_now, gone.lease_expires_at, gone.assigned_at, gone.started_at,
-        gone.lease_id, coalesce(gone.target, 'COMPLETED'), gone.priority,
-        case gone.operation when 'stop_with_retry' then gone.attempts + 1 else gone.attempts end,
-        gone.lease_expiration_count
-          + case gone.operation when 'lapse' then 1 else 0 end,
-        case
-          when coalesce(gone.target, 'COMPLETED') = 'COMPLETED' then 0
-          when gone.operation = 'lapse' then gone.consecutive_expirations + 1
-          else gone.consecutive_expirations
-        end,
-        gone.queue, gone.assignee_id, gone.name, gone.task, gone.payload, gone.payload_bytes,
-        gone.result, gone.result_bytes, gone.max_attempts, gone.expires_at,
-        case gone.operation when 'stop_with_retry' then v_now else gone.last_retry_at end,
-        gone.timeout_s, gone.tags, gone.resource_keys, gone.singleton_key, gone.if_parent_fails,
-        case when gone.message is null then gone.error_message else gone.message end,
-        case when gone.message is null then gone.error_traceback else gone.traceback end,
-        gone.retry,
-        case when gone.waiting_on > 0
-          then array(select waits.parent from job_waits waits where waits.child_id = gone.id order by waits.position)
-        end,
-        case gone.operation when 'acknowledge_not_executing' then gone.stream_id end
-      from gone
-    )
-    select
-      array_agg(gone.id),
-      array_agg(gone.id) filter (where gone.waiters > 0),
-      array_agg(gone.id) filter (where gone.has_holds),
-      array_agg(gone.id) filter (where gone.waiting_on > 0),
-      bool_or(gone.operation = 'stop_with_retry'),
-      coalesce(bool_or(
-        gone.state in ('RUNNING', 'CANCELLING') and gone.stream_id is not null
-        and gone.stream_id is distinct from p_stream_id), false)
-    into o_gone, o_parents, v_holders, v_children, v_counted, o_streams_freed
-    from gone;
-  end if;
+      gone.id, gone.available_at, gone.created_at, v_now, gone.lease_expires_at, gone.assigned_at, gone.started_at,
+      gone.lease_id, gone.target, gone.priority,
+      case gone.operation when 'stop_with_retry' then gone.attempts + 1 else gone.attempts end,
+      gone.lease_expiration_count
+        + case gone.operation when 'lapse' then 1 else 0 end,
+      case
+        when gone.target = 'COMPLETED' then 0
+        when gone.operation = 'lapse' then gone.consecutive_expirations + 1
+        else gone.consecutive_expirations
+      end,
+      gone.queue, gone.assignee_id, gone.name, gone.task, gone.payload, gone.payload_bytes,
+      gone.result, gone.result_bytes, gone.max_attempts, gone.expires_at,
+      case gone.operation when 'stop_with_retry' then v_now else gone.last_retry_at end,
+      gone.timeout_s, gone.tags, gone.resource_keys, gone.singleton_key, gone.if_parent_fails,
+      case when gone.message is null then gone.error_message else gone.message end,
+      case when gone.message is null then gone.error_traceback else gone.traceback end,
+      gone.retry,
+      case when gone.waiting_on > 0
+        then array(select waits.parent from job_waits waits where waits.child_id = gone.id order by waits.position)
+      end,
+      case gone.operation when 'acknowledge_not_executing' then gone.stream_id end
+    from gone
+  )
+  select
+    array_agg(gone.id) filter (where gone.waiters > 0),
+    array_agg(gone.id) filter (where gone.has_holds),
+    array_agg(gone.id) filter (where gone.waiting_on > 0),
+    bool_or(gone.operation = 'stop_with_retry'),
+    coalesce(bool_or(
+      gone.state in ('RUNNING', 'CANCELLING') and gone.stream_id is not null
+      and gone.stream_id is distinct from p_stream_id), false)
+  into o_parents, v_holders, v_children, v_counted, o_streams_freed
+  from gone;
 
   if v_holders is not null then
     delete from holds where job_id = any (v_holders);
@@ -169,7 +179,7 @@ begin
   end if;
 end $$;
 
--- Everything that happens when jobs end (see above for the guard). Answers which did.
+-- Everything that happens when locked and judged jobs end.
 -- p_wake: jobs that became ready in the same statement, so that one signal per queue serves them and the dependents released
 -- here. p_dead: jobs that died in it, whose dependents hear of it here, after the ends, because a dependent may be among them.
 create or replace function _finish_locked_jobs(
@@ -184,25 +194,19 @@ create or replace function _finish_locked_jobs(
   p_stream_id bigint default null,
   p_trace_context jsonb default '{}',
   p_wake bigint[] default null,
-  p_guarded boolean default false,
-  p_lease_ids text[] default null,
-  p_named boolean[] default null,
-  p_guard_worker_id text default null,
   p_dead bigint[] default null
-) returns bigint[]
+) returns void
 language plpgsql set search_path from current
 as $$
 declare
-  v_gone bigint[];
   v_parents bigint[];
   v_streams_freed boolean;
   v_wake bigint[] := p_wake;
 begin
-  select done.o_gone, done.o_parents, done.o_streams_freed
-  into v_gone, v_parents, v_streams_freed
+  select done.o_parents, done.o_streams_freed
+  into v_parents, v_streams_freed
   from _archive_and_delete_jobs(
-    p_ids, p_operations, p_targets, p_results, p_result_bytes, p_messages, p_tracebacks, p_stream_id,
-    p_guarded, p_lease_ids, p_named, p_guard_worker_id) as done;
+    p_ids, p_operations, p_targets, p_results, p_result_bytes, p_messages, p_tracebacks, p_stream_id) as done;
 
   if p_dead is not null then
     v_parents := v_parents || p_dead;
@@ -217,9 +221,8 @@ begin
     perform _notify_freed();
   end if;
   if _traces_ends(p_operations) then
-    perform _trace_finished(v_gone, p_operations, p_worker_id, p_trace_context);
+    perform _trace_finished(p_ids, p_operations, p_worker_id, p_trace_context);
   end if;
-  return v_gone;
 end $$;
 
 -- Whether anything of these endings goes into the trace (no operations: completions only).

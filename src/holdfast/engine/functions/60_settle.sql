@@ -215,12 +215,15 @@ begin
   end if;
 end $$;
 
--- RUNNING jobs become CANCELLING; their workers learn it when they extend the lease.
+-- RUNNING jobs become CANCELLING; their workers learn it when they extend the lease, streams at once.
 create or replace function _request_cancellation(p_ids bigint[], p_worker_id text, p_trace_context jsonb) returns void
 language plpgsql set search_path from current
 as $$
 begin
   update jobs job set state = 'CANCELLING' where job.id = any (p_ids);
+  if exists (select from jobs job where job.id = any (p_ids) and job.stream_id is not null) then
+    perform _notify_freed();
+  end if;
   perform _emit_trace_events(
     array_agg(_public_id(job.name, job.id)), array_agg('job_cancel_requested'::text),
     array_agg(coalesce(p_worker_id, job.assignee_id)),
@@ -305,9 +308,7 @@ begin
 
   -- The happy path: everything completed, in one statement that guards, archives and answers.
   if p_operations <@ array['complete'] and cardinality(p_job_ids) > 0 then
-    v_done := _finish_locked_jobs(
-      v_ids, null, null, p_results, p_result_bytes, p_worker_id => p_worker_id, p_stream_id => p_stream_id,
-      p_guarded => true, p_lease_ids => p_lease_ids, p_named => v_named, p_guard_worker_id => p_worker_id);
+    v_done := _complete_plain_jobs(v_ids, v_named, p_lease_ids, p_worker_id, p_results, p_result_bytes, p_stream_id);
     if cardinality(v_done) = cardinality(v_ids) then
       return query select asked.job_id, true, 'COMPLETED'::job_state, 'settled'::text from unnest(p_job_ids) as asked (job_id);
       return;
@@ -341,7 +342,8 @@ end $$;
 
 -- A worker's heartbeat in one round trip and one commit: settle what is done, then claim what there is room for.
 -- Rows: 'refused' for each settle that was not taken (with its reason), 'claimed' for each job, and one 'next' whose
--- available_at is the next moment something becomes due (null: nothing known; absent when the claim filled its room).
+-- available_at is the next moment something becomes due (null: nothing known) and whose created_at is now, by the database's
+-- clock (the row is absent when the claim filled its room).
 create or replace function settle_and_claim(
   p_job_ids text[],
   p_operations text[],
@@ -365,6 +367,7 @@ create or replace function settle_and_claim(
   kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer,
   tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision,
   retry jsonb, available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint,
+  started_at timestamptz, last_retry_at timestamptz, expires_at timestamptz, error_message text, if_parent_fails text,
   reason text, state job_state
 )
 language plpgsql security definer set search_path from current
@@ -381,7 +384,8 @@ begin
       select
         'refused', verdict.job_id, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],
         null::integer, null::integer, null::text[], null::text, null::double precision, null::jsonb, null::timestamptz,
-        null::timestamptz, null::timestamptz, null::bigint, verdict.reason, verdict.state
+        null::timestamptz, null::timestamptz, null::bigint, null::timestamptz, null::timestamptz, null::timestamptz,
+        null::text, null::text, verdict.reason, verdict.state
       from settle_jobs(
         p_job_ids, p_operations, p_lease_ids, null, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
         p_permanent, p_stream_id) as verdict
@@ -392,7 +396,8 @@ begin
       select
         'claimed', job.job_id, job.lease_id, job.queue, job.task, job.payload, job.payload_bytes, job.priority, job.tags,
         job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s, job.retry, job.available_at,
-        job.created_at, job.lease_expires_at, job.number, null::text, 'RUNNING'::job_state
+        job.created_at, job.lease_expires_at, job.number, job.started_at, job.last_retry_at, job.expires_at,
+        job.error_message, job.if_parent_fails, null::text, 'RUNNING'::job_state
       from claim_jobs(
         p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id) as job;
     get diagnostics v_claimed = row_count;
@@ -401,7 +406,8 @@ begin
         select
           'next', null::text, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],
           null::integer, null::integer, null::text[], null::text, null::double precision, null::jsonb,
-          _next_due(p_queues), null::timestamptz, null::timestamptz, null::bigint, null::text, null::job_state;
+          _next_due(p_queues), _clock(), null::timestamptz, null::bigint, null::timestamptz, null::timestamptz,
+          null::timestamptz, null::text, null::text, null::text, null::job_state;
     end if;
   end if;
 end $$;

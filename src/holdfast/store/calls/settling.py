@@ -70,7 +70,9 @@ SETTLE_AND_CLAIM: Final = statement(
 )
 
 _NOT_STORED: Final = {"[holdfast]": "there was a result, and the database refused to store it"}
-_AVAILABLE_AT: Final = rows.CLAIMED_COLUMNS.split(", ").index("available_at")
+_DUE_AT: Final = rows.CLAIMED_COLUMNS.split(", ").index("available_at")
+_NOW: Final = rows.CLAIMED_COLUMNS.split(", ").index("created_at")
+"""Where the row about the future has its two moments."""
 
 
 def settle_jobs(
@@ -225,7 +227,7 @@ def _is_fenced(settlements: Sequence[Settlement]) -> bool:
 def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
     refused: list[Verdict] = []
     claimed: list[tuple[object, ...]] = []
-    next_due = None
+    next_due = next_due_in_s = None
     for row in answer:
         kind, reason, state = row[:3]
         if kind == "claimed":
@@ -233,8 +235,10 @@ def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
         elif kind == "refused" and reason != Reason.ALREADY:
             refused.append(rows.verdict(row[3], False, state, reason))
         elif kind == "next":
-            next_due = row[3 + _AVAILABLE_AT]
-    return SettledAndClaimed(refused, rows.claimed_jobs(claimed), next_due)
+            next_due = row[3 + _DUE_AT]
+            if next_due is not None:
+                next_due_in_s = (next_due - row[3 + _NOW]).total_seconds()
+    return SettledAndClaimed(refused, rows.claimed_jobs(claimed), next_due, next_due_in_s)
 
 
 def _bare(outcome: Outcome) -> Outcome:
