@@ -249,7 +249,8 @@ def test_a_completion_has_its_effects_in_one_order_whatever_the_entry_point(conn
     watch = (
         "create function seen() returns trigger language plpgsql as"
         " $$ begin insert into public.seen select tg_argv[0]; return null; end $$;"
-        "create trigger a after insert on holdfast.archived_jobs for each row execute function seen('archive');"
+        "create trigger a after insert on holdfast.archived_jobs"
+        " for each row execute function seen('archive');"
         "create trigger b after update on holdfast.jobs for each row execute function seen('release');"
         "create trigger c after insert on holdfast.jobs_trace for each row execute function seen('trace');"
     )
