@@ -8,6 +8,8 @@ HoldfastError
 ├── WrongState                      the job is not in a state this operation starts from
 ├── LeaseLost                       the caller does not hold the job (any more)
 ├── ResourceBusy                    another job holds the resource
+├── QueueClosed                     the queue is not open (yet, or any more)
+├── StreamEnded                     the stream has ended
 ├── SchemaMissing                   Holdfast is not installed in this database
 ├── SchemaTooNew                    the database was installed by a newer Holdfast
 ├── SchemaTooOld                    the database needs `holdfast migrate up`
@@ -52,6 +54,14 @@ class LeaseLost(HoldfastError):
 
 class ResourceBusy(HoldfastError):
     """Another job holds the resource."""
+
+
+class QueueClosed(HoldfastError):
+    """The queue was used before it was opened or after it was closed."""
+
+
+class StreamEnded(HoldfastError):
+    """The stream has ended; open another."""
 
 
 class SchemaMissing(HoldfastError):
