@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix schema bench clean
+.PHONY: help demo test stress pgbouncer check fix schema bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -20,8 +20,15 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed ## Start a private PostgreSQL, run jobs through it, show what happened
 	$(BIN)/holdfast demo $(ARGS)
 
-test: check ## Check and test everything (ARGS='-k claim' goes to pytest)
+test: check pgbouncer ## Check and test everything (ARGS='-k claim' goes to pytest)
 	$(BIN)/python -m pytest $(ARGS)
+
+stress: $(VENV)/.installed pgbouncer ## Take minutes to break the queue, and say what was seen (ARGS='-k soak' for some of it)
+	$(BIN)/python -m pytest -m stress -s tests/queue $(ARGS)
+
+# No file of ours to depend on: the script is done in a moment where there is nothing to do.
+pgbouncer:
+	@sh tests/install_pgbouncer.sh
 
 check: $(VENV)/.installed ## Lint, types, layers
 	$(BIN)/ruff check .
@@ -34,9 +41,10 @@ fix: $(VENV)/.installed ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-schema: $(VENV)/.installed ## Describe the installation anew after a change of its SQL
+schema: $(VENV)/.installed ## Draw the reference pages anew after a change of SQL or of docstrings
 	HOLDFAST_WRITE_SCHEMA=1 $(BIN)/python -m pytest --quiet tests/engine/test_schema.py
 	$(BIN)/python -m holdfast.engine.reference > docs/reference/sql.md
+	$(BIN)/python -m holdfast.queue.reference > docs/reference/queue.md
 
 bench: $(VENV)/.installed ## Measure the engine (ARGS='--json' for one line)
 	$(BIN)/holdfast bench claim $(ARGS)

@@ -20,6 +20,7 @@ from holdfast import config, embedded
 from holdfast.engine import installer
 from tests.clock import TEST_CLOCK, Clock
 from tests.databases import Databases
+from tests.pgbouncer import PgBouncer
 
 Connect = Callable[..., psycopg.Connection[Any]]
 
@@ -67,6 +68,15 @@ def _quick_place() -> Path | None:
     memory = Path("/dev/shm")  # noqa: S108
     roomy = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2 * 1024**3
     return memory if roomy else None
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(server_dsn: str) -> Generator[PgBouncer]:
+    """A pgbouncer in transaction mode for all databases of the server; skips where there is none."""
+    with _open_directory() as directory:
+        running = PgBouncer(directory, server_dsn)
+        yield running
+        running.stop()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 from psycopg.errors import SerializationFailure, UniqueViolation
@@ -100,6 +101,15 @@ def work_off(conn: Connection) -> int:
         for row in claim(conn, limit=4):
             done += settle(conn, row["job_id"], "complete", row["lease_id"])["ok"]
     return done
+
+
+def test_the_leases_of_a_batch_are_each_for_one_job_only(conn: Connection) -> None:
+    submit_many(conn, [f"job-{number}" for number in range(20)])
+    taken = claim(conn, limit=20)
+    assert len({row["lease_id"] for row in taken}) == 20
+
+    exchanged = [settle(conn, a["job_id"], "complete", b["lease_id"]) for a, b in pairwise(taken)]
+    assert {verdict["reason"] for verdict in exchanged} == {"lease_lost"}
 
 
 def test_a_batch_claim_never_returns_two_jobs_of_one_singleton_key(conn: Connection) -> None:

@@ -91,9 +91,11 @@ def taking_resources(case: Case) -> Steps | Refusal:
     """While it runs; what a transition speaks about stays as it is."""
     if case.job is None or case.stage.state in ARCHIVED:
         return by_anybody(case)
-    if not case.given.fits(case.job):
+    if case.given.lease_id not in (None, case.job["lease_id"]):
         return Refusal.LEASE_LOST
-    return () if case.stage.state is JobState.RUNNING else Refusal.WRONG_STATE
+    if case.stage.state is not JobState.RUNNING:
+        return Refusal.WRONG_STATE
+    return () if case.given.fits(case.job) else Refusal.LEASE_LOST
 
 
 def giving_resources_back(case: Case) -> Steps | Refusal:

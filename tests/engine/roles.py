@@ -27,6 +27,7 @@ MAY_CALL = {
     "get_work": "WA",
     "claim_jobs": "WA",
     "next_due": "WVA",
+    "jobs_of_stream": "WA",
     "settle_jobs": "WA",
     "settle_and_claim": "WA",
     "extend_lease": "WA",

@@ -401,6 +401,7 @@ def test_a_claim_requires_a_worker_queues_a_lease_and_a_limit(conn: Connection) 
         ("claim_jobs", {**good, "p_sweep": None}, "p_sweep"),
         ("claim_jobs", {**good, "p_tags": ["t", None]}, "p_tags"),
         ("next_due", {"p_queues": []}, "p_queues must name at least one queue and was empty"),
+        ("jobs_of_stream", {"p_stream_id": None}, "p_stream_id is required and was null"),
     ]
     assert_refused(conn, cases)
 

@@ -190,6 +190,14 @@ def test_every_claim_sweeps_the_overdue_leases_of_any_queue(conn: Connection, cl
     assert job(conn, "job")["state"] == "UNKNOWN_RETRY"
 
 
+def test_a_claim_takes_what_its_own_sweep_put_back_in_line(conn: Connection) -> None:
+    submit_and_claim(conn, "job", p_priority=5)
+    submit(conn, "other")
+    conn.execute("update holdfast.jobs set lease_expires_at = now() where state = 'RUNNING'")
+
+    assert [row["job_id"] for row in claim(conn, limit=2)] == ["job", "other"]
+
+
 def test_a_claim_may_leave_the_sweep_to_others(conn: Connection, clock: Clock) -> None:
     submit_and_claim(conn, "job")
     clock.advance(31)

@@ -237,3 +237,21 @@ def test_json_keeps_big_numbers_exact(conn: Connection) -> None:
     conn.execute("select holdfast.submit_job('job', 'w', 'q', p_payload => %s)", [exact])
 
     assert rows(conn, "select payload::text from holdfast.jobs") == [{"payload": exact}]
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_of_two_results_of_one_job_in_a_call_the_first_counts(conn: Connection, guarded: bool) -> None:
+    leases = [submit_and_claim(conn, "job", queue="a"), submit_and_claim(conn, "other", queue="b")]
+    job, other = leases
+    verdicts = call(
+        conn,
+        "settle_jobs",
+        p_job_ids=["job", "other", "job"],
+        p_operations=["complete"] * 3,
+        p_lease_ids=[job, other, job] if guarded else None,
+        p_results=[Jsonb("first"), Jsonb("other"), Jsonb("second")],
+    )
+
+    assert [verdict["reason"] for verdict in verdicts][:2] == ["settled", "settled"]
+    assert verdicts[2]["reason"] == ("already" if guarded else "wrong_state")
+    assert column(conn, "select result from holdfast.jobs_archive order by job_id") == ["first", "other"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from tests.clock import Clock
 from tests.engine.sql import Connection, call, claim, settle, submit, submit_and_claim, submit_many
 
@@ -32,6 +34,29 @@ def test_higher_priority_comes_first_then_due_time_then_insertion(conn: Connecti
         for when in ("early", "late")
         for number in (1, 2)
     ]
+
+
+@pytest.mark.parametrize("queues", [["q"], ["q", "r"]])
+def test_the_answer_stands_in_line_however_the_jobs_came(
+    conn: Connection, clock: Clock, queues: list[str]
+) -> None:
+    """Due times that fall, rise and repeat among the numbers; keys that make the claim look again."""
+    now = clock.freeze()
+    due = [50, 60, 60, 10, 20, 30, 30, 5, 70, 1, 2, 80]
+    for number, seconds in enumerate(due):
+        submit(
+            conn,
+            f"{number}",
+            queue=queues[number % len(queues)],
+            p_priority=number % 2,
+            p_singleton_key="key" if seconds in (60, 30) else None,
+            p_available_at=now - timedelta(seconds=seconds),
+        )
+    line = sorted(range(len(due)), key=lambda number: (-(number % 2), -due[number], number))
+    keyed = [number for number in line if due[number] in (60, 30)]
+    expected = [f"{number}" for number in line if number not in keyed[1:]]
+
+    assert claimed(conn, *queues, limit=len(expected)) == expected
 
 
 def test_one_by_one_and_in_batches_the_order_is_the_same(conn: Connection) -> None:

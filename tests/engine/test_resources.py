@@ -178,6 +178,17 @@ def test_the_guards_of_an_acquisition_are_checked_when_given(conn: Connection, t
     assert acquire(conn, "one", "db", p_lease_id=two["one"], p_worker_id="w") == []
 
 
+def test_a_worker_is_no_guard_of_a_job_that_does_not_run_but_a_lease_is(
+    conn: Connection, two: dict[str, str]
+) -> None:
+    submit(conn, "waiting")
+    settle(conn, "other", "release", two["other"])
+
+    for job_id in ("waiting", "other"):
+        assert refusal(acquire, conn, job_id, "db", p_worker_id="somebody else").sqlstate == "HF003"
+        assert refusal(acquire, conn, job_id, "db", p_lease_id=two["one"]).sqlstate == "HF004"
+
+
 def test_a_resource_and_a_singleton_key_of_one_name_are_two_things(conn: Connection) -> None:
     submit_and_claim(conn, "a", p_singleton_key="same")
     submit_and_claim(conn, "b", queue="z")

@@ -322,6 +322,7 @@ MOVES = (
     "select * from holdfast.submit_job('child', 'a', 'q', '{mine}')",
     "select * from holdfast.submit_jobs(p_job_ids => '{one,two}', p_queues => '{q,q}')",
     "select holdfast.next_due('{q}')",
+    "select * from holdfast.jobs_of_stream(1)",
     "select * from holdfast.get_work('a', '{nothing}')",
     "select * from holdfast.claim_jobs('a', '{q}', 10, p_tags => '{t}')",
     "select * from holdfast.get_work('a', '{q,r}', 60, 10)",

@@ -275,6 +275,30 @@ def test_a_stream_claims_by_tags_and_its_jobs_are_marked_with_it(conn: Connectio
     assert rows(conn, "select stream_id from holdfast.jobs") == [{"stream_id": 7}]
 
 
+def test_an_owner_can_ask_what_its_stream_holds(conn: Connection) -> None:
+    """For a claim whose answer was lost: nothing of it is held in vain until its lease ends."""
+    submit_many(conn, "abcd")
+    mine = claim(conn, limit=3, p_stream_id=7)
+    claim(conn, p_stream_id=8)
+    settle(conn, mine[0]["job_id"], "complete", mine[0]["lease_id"])
+    call(conn, "cancel_job", p_job_id=mine[1]["job_id"], p_worker_id="person")
+
+    assert call(conn, "jobs_of_stream", p_stream_id=7) == mine[1:]
+    assert call(conn, "jobs_of_stream", p_stream_id=9) == []
+
+
+def test_a_stream_hears_of_a_cancellation_at_once(conn: Connection) -> None:
+    submit_and_claim(conn, "nobody's", queue="n")
+    submit(conn, "streamed", queue="s")
+    claim(conn, queue="s", p_stream_id=7)
+    conn.execute('listen "holdfast.freed"')
+
+    call(conn, "cancel_job", p_job_id="nobody's", p_worker_id="person")
+    assert list(conn.notifies(timeout=0.2)) == []
+    call(conn, "cancel_job", p_job_id="streamed", p_worker_id="person")
+    assert [heard.channel for heard in conn.notifies(timeout=5, stop_after=1)] == ["holdfast.freed"]
+
+
 def test_methods_without_a_lease_may_be_called_by_anybody(conn: Connection) -> None:
     """CompleteJob and FailJob carry no assignee: the queue does not know who calls them."""
     submit_and_claim(conn, "a", queue="a")
@@ -314,6 +338,45 @@ def test_an_id_of_the_generated_form_does_not_settle_a_job_with_a_name(conn: Con
     (kept,) = call(conn, "extend_leases", p_job_ids=[row["id"]], p_lease_ids=[lease], p_seconds=9)
     assert (kept["verdict"], kept["state"]) == ("ended", None)
     assert value(conn, "delete_jobs", p_job_ids=[row["id"]]) == 0
+
+
+def test_generated_ids_with_a_name_or_a_comma_among_them_reach_only_their_own_jobs(conn: Connection) -> None:
+    """A list of generated ids is read at once; it must not be taken for one when it is not."""
+    submitted = call(conn, "submit_jobs", p_queues=["q"] * 3)
+    one, two, three = (row["job_id"] for row in submitted)
+    submit(conn, "named")
+    leases = {row["job_id"]: row["lease_id"] for row in claim(conn, limit=4)}
+    (named,) = column(conn, "select 'j' || id from holdfast.jobs where name is not null")
+
+    def verdicts(*asked: tuple[str, str]) -> list[tuple[str, str]]:
+        answer = call(
+            conn,
+            "settle_jobs",
+            p_job_ids=[job_id for job_id, _ in asked],
+            p_operations=["complete"] * len(asked),
+            p_lease_ids=[lease for _, lease in asked],
+        )
+        return [(row["job_id"], row["reason"]) for row in answer]
+
+    both = f"{one},{two}"
+    unfit = {
+        "p_job_ids": [both, None],
+        "p_operations": ["complete"] * 2,
+        "p_lease_ids": [leases[one], leases[two]],
+    }
+    assert "a job id is null or empty" in str(refusal(call, conn, "settle_jobs", **unfit))
+    assert verdicts((both, leases[one])) == [(both, "not_found")]
+    assert verdicts((both, leases[one]), (three, leases[one])) == [(both, "not_found"), (three, "lease_lost")]
+    assert verdicts((two, leases[one]), (named, leases["named"]), (one, leases[one])) == [
+        (two, "lease_lost"),
+        (named, "not_found"),
+        (one, "settled"),
+    ]
+    assert verdicts(("named", leases["named"]), (two, leases[two]), (one, leases[one])) == [
+        ("named", "settled"),
+        (two, "settled"),
+        (one, "already"),
+    ]
 
 
 def test_generated_ids_reach_their_jobs(conn: Connection) -> None:

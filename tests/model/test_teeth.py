@@ -17,7 +17,7 @@ MISTAKES = {
         "true",
     ),
     "counting an attempt at the claim": (
-        "_claim",
+        "claim_jobs",
         "set state = 'RUNNING',",
         "set state = 'RUNNING', attempts = job.attempts + 1,",
     ),

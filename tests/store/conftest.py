@@ -1,14 +1,19 @@
-"""Stores on the test's database, and ways to make its engine fail."""
+"""Stores and signals of the test's database, and ways to make its engine fail."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 from holdfast.store import Store, SyncStore
+from holdfast.store.signals import Signals
+from tests.store.ears import Lines, Sharing
+from tests.store.servers import OwnServer
 from tests.store.trouble import Trouble
 
 
@@ -22,6 +27,32 @@ def store(database: str) -> Generator[SyncStore]:
 async def async_store(database: str) -> AsyncGenerator[Store]:
     async with Store(database) as opened:
         yield opened
+
+
+@pytest.fixture
+def signals(database: str) -> Generator[Signals]:
+    with Sharing(database) as shared:
+        yield shared
+
+
+@pytest.fixture
+def lines() -> Generator[Lines]:
+    """What is logged about signals."""
+    logger = logging.getLogger("holdfast.signals")
+    handler, level = Lines(), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+@pytest.fixture
+def server(open_directory: Path) -> Generator[OwnServer]:
+    """A server of the test's own."""
+    started = OwnServer(open_directory / "pg")
+    yield started
+    started.stop()
 
 
 @pytest.fixture

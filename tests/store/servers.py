@@ -20,8 +20,9 @@ SETTINGS = {**SERVER_SETTINGS, "synchronous_commit": "on", "full_page_writes": "
 class OwnServer:
     """An embedded PostgreSQL with Holdfast in it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **settings: str) -> None:
         self._directory = directory
+        self._settings = {**SETTINGS, **settings}
         self.start()
         with psycopg.connect(self.dsn, autocommit=True) as conn:
             installer.install(conn)
@@ -31,10 +32,17 @@ class OwnServer:
         return self._server.dsn
 
     def start(self) -> None:
-        self._server = embedded.start(self._directory, settings=SETTINGS)
+        self._server = embedded.start(self._directory, settings=self._settings)
 
     def stop(self) -> None:
         embedded.stop(self._directory)
+
+    def become_standby(self) -> None:
+        """Be a standby from the next start on, of a primary that is not there."""
+        data = self._directory / "data"
+        signal_file = data / "standby.signal"
+        signal_file.touch()
+        os.chown(signal_file, data.stat().st_uid, data.stat().st_gid)
 
     def kill(self) -> None:
         """End it without a word, as the kernel does when memory runs out."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from holdfast.domain.job import NewJob
-from holdfast.domain.outcome import Completed, Failed, Rescheduled
+from holdfast.domain.outcome import Completed, Failed, Requeued, Rescheduled
 from holdfast.errors import InvalidArgument
 from holdfast.store import SyncStore
 
 NOWHERE = SyncStore("postgresql://127.0.0.1:1/nowhere")
 NAIVE = datetime(2026, 1, 1)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BAD_TEXTS = ["", "a\0b", "\ud800", 7, None, b"bytes"]
 BAD_SECONDS = [-1, -0.001, math.nan, math.inf, True, "5", 2e9, timedelta(seconds=-1), 10**400]
 
@@ -168,6 +170,25 @@ def test_a_settle_does_not_quietly_drop_a_change_it_cannot_make() -> None:
         'a settle of "j1" cannot change',
         lambda outcome: NOWHERE.settle_jobs([("j1", "l", outcome)]),
         Rescheduled(queue="other"),
+    )
+
+
+@pytest.mark.parametrize("outcome", [Requeued(available_at=NOON), Rescheduled(available_at=NOON)], ids=repr)
+def test_a_moment_in_a_settle_stands_alone_and_goes_with_no_claim(outcome: Requeued | Rescheduled) -> None:
+    refused(
+        'a settle of "j1" has a moment and a delay',
+        lambda both: NOWHERE.settle_jobs([("j1", "l", both)]),
+        replace(outcome, delay_s=1.0),
+    )
+    refused(
+        'available_at of job "j1" has no time zone',
+        lambda naive: NOWHERE.settle_jobs([("j1", "l", naive)]),
+        replace(outcome, available_at=NOON.replace(tzinfo=None)),
+    )
+    refused(
+        "settle_and_claim takes delays, not moments",
+        lambda moment: NOWHERE.settle_and_claim([("j1", "l", moment)], "w", ["default"], 1),
+        outcome,
     )
 
 

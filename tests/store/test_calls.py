@@ -193,6 +193,40 @@ def test_every_outcome_is_settled_in_one_batch(store: SyncStore) -> None:
     ]
 
 
+def test_a_hand_back_may_name_a_moment_instead_of_a_delay(store: SyncStore) -> None:
+    store.submit_jobs([NewJob(), NewJob(), NewJob()])
+    jobs = store.claim_jobs("w", ["default"], 3)
+    due = datetime(2999, 1, 1, tzinfo=UTC)
+
+    store.settle_jobs(
+        [
+            (jobs[0].job_id, jobs[0].lease_id, Requeued(available_at=due)),
+            (jobs[1].job_id, jobs[1].lease_id, Rescheduled(available_at=due)),
+            (jobs[2].job_id, jobs[2].lease_id, Rescheduled()),
+        ]
+    )
+
+    found = [store.get_job(job.job_id) for job in jobs]
+    assert [job and job.available_at == due for job in found] == [True, True, False]
+    assert [job and job.state for job in found] == [
+        JobState.FAILED_RETRY,
+        JobState.RESCHEDULED,
+        JobState.RESCHEDULED,
+    ]
+
+
+def test_a_requeue_without_a_message_keeps_the_last_error(store: SyncStore) -> None:
+    store.submit_jobs([NewJob()])
+    for outcome in (Failed("first", "line 1"), Requeued(message="")):
+        (job,) = store.claim_jobs("w", ["default"])
+        store.settle_jobs([(job.job_id, job.lease_id, outcome)])
+
+    found = store.get_job("j1")
+
+    assert found is not None
+    assert (found.attempts, found.error_message, found.last_error) == (2, "first", "first\nline 1")
+
+
 def test_each_refusal_has_its_reason(store: SyncStore) -> None:
     store.submit_jobs([NewJob(), NewJob(), NewJob()])
     held, other, _ = store.claim_jobs("w", ["default"], 3)

@@ -126,10 +126,7 @@ def test_every_parameter_of_the_function_is_passed(
     ).fetchone()
     assert row is not None
 
-    missing = [name for name in row[0] or [] if f"{name} => " not in statement.sql]
-
-    # settle_jobs takes moments for the single verbs; outcomes carry delays.
-    assert missing == (["p_available_at"] if statement.function == "settle_jobs" else [])
+    assert [name for name in row[0] or [] if f"{name} => " not in statement.sql] == []
 
 
 def test_the_signature_shown_is_that_of_the_method() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -26,13 +24,6 @@ from tests.store.trouble import Trouble, backend_pids, frozen, locked, named, wa
 local = pytest.mark.skipif(
     "HOLDFAST_TEST_DATABASE_URL" in os.environ, reason="needs the server's processes on this machine"
 )
-
-
-@pytest.fixture
-def server(open_directory: Path) -> Generator[OwnServer]:
-    started = OwnServer(open_directory / "pg")
-    yield started
-    started.stop()
 
 
 def terminate(conn: psycopg.Connection[Any], application_name: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
+import socketserver
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -97,6 +99,59 @@ def black_hole() -> Generator[str]:
             thread.join()
             for each in taken:
                 each.close()
+
+
+@contextmanager
+def refusing_server(word: str, sqlstate: str, said: str) -> Generator[str]:
+    """The address of a server that refuses what begins with a word, or hangs up if it has nothing to say.
+
+    To all else it answers a number.
+    """
+
+    numbers = itertools.count(1)
+
+    class Session(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.number = next(numbers)
+            while (size := self._number()) == 8:  # encryption is asked for first, of one kind and another
+                self.rfile.read(4)
+                self.wfile.write(b"N")
+            self.rfile.read(size - 4)
+            self.wfile.write(_message(b"R", bytes(4)) + _message(b"K", bytes(8)) + _READY)
+            while self.rfile.read(1) == b"Q":
+                query = self.rfile.read(self._number() - 4).decode()
+                if query.startswith(word) and not said:
+                    return
+                self._answer(query)
+
+        def _number(self) -> int:
+            return int.from_bytes(self.rfile.read(4))
+
+        def _answer(self, query: str) -> None:
+            if query.startswith(word):
+                fields = f"SERROR\0VERROR\0C{sqlstate}\0M{said}\0\0"
+                self.wfile.write(_message(b"E", fields.encode()) + _READY)
+            else:
+                column = _message(b"T", b"\0\1it\0" + bytes(6) + b"\0\0\0\x17\0\4\xff\xff\xff\xff\0\0")
+                row = _message(b"D", b"\0\1\0\0\0\1%d" % (self.number % 10))
+                self.wfile.write(column + row + _message(b"C", b"SELECT 1\0") + _READY)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Session) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"postgresql://someone@127.0.0.1:{server.server_address[1]}/somewhere"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _message(kind: bytes, body: bytes) -> bytes:
+    return kind + (len(body) + 4).to_bytes(4) + body
+
+
+_READY = _message(b"Z", b"I")
 
 
 @contextmanager

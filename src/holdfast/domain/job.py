@@ -74,6 +74,11 @@ class ClaimedJob:
     error_message: str | None
     if_parent_fails: IfParentFails | None
 
+    @property
+    def id(self) -> str:
+        """Its id, by the name that every kind of job has."""
+        return self.job_id
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
@@ -117,7 +122,9 @@ class Job:
     attempts: int = 0
     max_attempts: int | None = None
     last_retry_at: datetime | None = None
+    error_message: str | None = None
     last_error: str | None = None
+    """The message, and the traceback below it if there was one."""
     errors: tuple[ErrorEntry, ...] = ()
     assignee_id: str | None = None
     assigned_at: datetime | None = None

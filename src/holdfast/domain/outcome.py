@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
@@ -31,21 +32,26 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Requeued:
-    """A transient trouble outside the handler: counts as an attempt."""
+    """A transient trouble outside the handler: counts as an attempt. Without a message the last error stays.
+
+    `available_at` is a moment a person means, `delay_s` counts from the database's own clock: give one.
+    """
 
     delay_s: float = 0.0
     message: str = "requeued"
+    available_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rescheduled:
-    """Handed back unharmed: costs no attempt. What is None stays as it is."""
+    """Handed back unharmed: costs no attempt. What is None stays as it is; `available_at` as in Requeued."""
 
     delay_s: float = 0.0
     reason: str = "reschedule"
     queue: str | None = None
     wait_for: Sequence[str] | None = None
     payload: Content = None
+    available_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,9 +334,6 @@ create function _check_settle(p_job_ids text[], p_operations text[], p_lengths i
 create function _check_submission(p_job_ids text[], p_queues text[], p_payloads jsonb[], p_payload_bytes bytea[], p_tasks text[], p_max_attempts integer[], p_available_at timestamp with time zone[], p_delays double precision[], p_if_parent_fails text[], p_timeouts double precision[], p_singleton_keys text[], p_created_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[])
   returns void
   language plpgsql stable set search_path from current;
-create function _claim(p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision, p_threshold integer, p_traced boolean, p_tags text[], p_stream_id bigint, p_floor_at timestamp with time zone, p_floor_id bigint)
-  returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text)
-  language plpgsql volatile set search_path from current;
 create function _clock()
   returns timestamp with time zone
   language sql volatile;
@@ -373,6 +370,9 @@ create function _follow_failed_parents(p_ids bigint[], p_worker_id text)
 create function _forget(p_ids bigint[])
   returns void
   language plpgsql volatile set enable_seqscan=off set jit=off set search_path from current;
+create function _generated_numbers(p_job_ids text[])
+  returns bigint[]
+  language sql stable;
 create function _grant_to_roles()
   returns SETOF text
   language plpgsql volatile set search_path from current;
@@ -568,6 +568,9 @@ create function is_notify_enabled()
 create function is_trace_enabled()
   returns boolean
   language sql stable security definer set search_path from current;
+create function jobs_of_stream(p_stream_id bigint)
+  returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text)
+  language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path from current;
 create function lapse_leases(p_limit integer DEFAULT 1000)
   returns TABLE(job_id text, state job_state)
   language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
@@ -695,6 +698,7 @@ grant execute on routine get_job_stats(text[]) to holdfast_admin;
 grant execute on routine get_work(text,text[],integer,integer) to holdfast_admin;
 grant execute on routine is_notify_enabled() to holdfast_admin;
 grant execute on routine is_trace_enabled() to holdfast_admin;
+grant execute on routine jobs_of_stream(bigint) to holdfast_admin;
 grant execute on routine lapse_leases(integer) to holdfast_admin;
 grant execute on routine list_dead_jobs(text,integer) to holdfast_admin;
 grant execute on routine list_stuck_jobs(double precision,integer) to holdfast_admin;
@@ -769,6 +773,7 @@ grant execute on routine fail_job(text,text,text,text,double precision,boolean,t
 grant execute on routine get_work(text,text[],integer,integer) to holdfast_worker;
 grant execute on routine is_notify_enabled() to holdfast_worker;
 grant execute on routine is_trace_enabled() to holdfast_worker;
+grant execute on routine jobs_of_stream(bigint) to holdfast_worker;
 grant execute on routine lapse_leases(integer) to holdfast_worker;
 grant execute on routine mark_job_unknown_stopped(text,text,text,text) to holdfast_worker;
 grant execute on routine next_due(text[]) to holdfast_worker;

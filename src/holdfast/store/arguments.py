@@ -7,23 +7,47 @@ state allows) is left to the engine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
-from math import ceil, isfinite
-from typing import TypeAlias
+from datetime import datetime
+from math import ceil
 
 from holdfast.config import QUEUE_NAME_BYTES
 from holdfast.domain.content import encode_json
 from holdfast.domain.job import JsonValue
+from holdfast.domain.measures import (
+    INTEGER,
+    LONGEST_S,
+    Duration,
+    aware,
+    finite_number,
+    seconds,
+    whole_number,
+)
 from holdfast.errors import InvalidArgument
 from holdfast.store import arrays
 
-Duration: TypeAlias = timedelta | float
-"""Seconds, or a timedelta."""
+__all__ = [
+    "BIGINT",
+    "INTEGER",
+    "LONGEST_S",
+    "Duration",
+    "aware",
+    "duration",
+    "flag",
+    "mapping",
+    "moment",
+    "number",
+    "optional_text",
+    "queue",
+    "queues",
+    "seconds",
+    "text",
+    "text_array",
+    "texts",
+    "whole",
+    "whole_number",
+    "whole_seconds",
+]
 
-LONGEST_S = 1e9
-"""The engine's own limit for every duration."""
-
-INTEGER = 2**31 - 1
 BIGINT = 2**63 - 1
 
 
@@ -72,17 +96,6 @@ def queues(values: Iterable[str], name: str) -> str:
     return arrays.of_texts([queue(value, name) for value in named], name)
 
 
-def seconds(value: Duration, name: str, *, positive: bool = False) -> float:
-    """A duration in seconds, finite, not negative, and with `positive` more than nothing."""
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
-    number = _number(value, name)
-    if number < 0 or (positive and number == 0) or number > LONGEST_S:
-        least = "more than 0" if positive else "0"
-        raise InvalidArgument(f"{name} must be {least} to a billion seconds, not {value!r}")
-    return number
-
-
 def duration(value: Duration | None, name: str, *, positive: bool = False) -> str | None:
     return None if value is None else repr(seconds(value, name, positive=positive))
 
@@ -94,7 +107,7 @@ def whole_seconds(value: Duration, name: str) -> str:
 
 def number(value: float | None, name: str) -> str | None:
     """A finite number."""
-    return None if value is None else repr(_number(value, name))
+    return None if value is None else repr(finite_number(value, name))
 
 
 def whole(value: int | None, name: str, *, least: int = 1, most: int = INTEGER) -> str | None:
@@ -102,27 +115,10 @@ def whole(value: int | None, name: str, *, least: int = 1, most: int = INTEGER) 
     return None if value is None else str(whole_number(value, name, least=least, most=most))
 
 
-def whole_number(value: int, name: str, *, least: int = 1, most: int = INTEGER) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidArgument(f"{name} must be a whole number, not {value!r}")
-    if not least <= value <= most:
-        raise InvalidArgument(f"{name} must be {least} to {most}, not {value}")
-    return int(value)
-
-
 def flag(value: bool, name: str) -> str:
     if not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArgument(f"{name} must be True or False, not {value!r}")
     return "t" if value else "f"
-
-
-def aware(value: datetime, name: str) -> datetime:
-    """A moment that says where on earth it is meant."""
-    if not isinstance(value, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidArgument(f"{name} must be a datetime, not {value!r}")
-    if value.utcoffset() is None:
-        raise InvalidArgument(f"{name} has no time zone: {value!r}; pass for example datetime.now(UTC)")
-    return value
 
 
 def moment(value: datetime | None, name: str) -> str | None:
@@ -136,15 +132,3 @@ def mapping(value: Mapping[str, JsonValue] | None, name: str) -> str | None:
     if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArgument(f"{name} must be a mapping, not {type(value).__name__}")
     return encode_json(dict(value), where=name)
-
-
-def _number(value: float, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidArgument(f"{name} must be a number, not {value!r}")
-    try:
-        converted = float(value)
-    except OverflowError:
-        raise InvalidArgument(f"{name} is too large: {value!r}") from None
-    if not isfinite(converted):
-        raise InvalidArgument(f"{name} must be finite, not {value!r}")
-    return converted

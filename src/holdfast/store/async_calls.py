@@ -35,6 +35,7 @@ class AsyncCalls(ABC):
     claim_jobs = asynchronous(claiming.claim_jobs)
     get_work = asynchronous(claiming.get_work)
     next_due = asynchronous(claiming.next_due)
+    jobs_of_stream = asynchronous(claiming.jobs_of_stream)
 
     settle_jobs = asynchronous(settling.settle_jobs)
     settle_and_claim = asynchronous(settling.settle_and_claim)

@@ -43,6 +43,7 @@ _JOB_FIELDS: Final = {
     "attempts": "attempts",
     "max_attempts": "max_attempts",
     "last_retry_at": "last_retry_at",
+    "error_message": "error_message",
     "last_error": "last_error",
     "errors": "errors",
     "assignee_id": "assignee_id",

@@ -100,24 +100,37 @@ def action_for(error: BaseException) -> Action:
 def refusal(error: psycopg.Error, schema: str) -> HoldfastError | None:
     """The exception for what was asked for in vain, in the engine's own words; None for other errors."""
     said = error.diag.message_primary or str(error)
-    match action_for(error):
+    return _refused(action_for(error), error.sqlstate or "", said, schema)
+
+
+def refusal_by_code(sqlstate: str | None, said: str, schema: str) -> HoldfastError | None:
+    """The same for an error of another driver, by its SQLSTATE."""
+    return None if sqlstate is None else _refused(_by_code(sqlstate), sqlstate, said, schema)
+
+
+def _refused(action: Action, sqlstate: str, said: str, schema: str) -> HoldfastError | None:
+    match action:
         case Action.REFUSE:
-            return REFUSALS[error.sqlstate or ""](said)
+            return REFUSALS[sqlstate](said)
         case Action.MIGRATE:
             return SchemaMissing(
                 f'Holdfast is not installed in schema "{schema}" of this database, or older than this code: '
                 f"{said}. Run: holdfast migrate up"
             )
         case Action.SANITISE:
-            return PayloadError(f"PostgreSQL cannot store this ({error.sqlstate}): {said}")
+            return PayloadError(f"PostgreSQL cannot store this ({sqlstate or None}): {said}")
         case _:
             return None
+
+
+def _by_code(sqlstate: str) -> Action:
+    return _BY_CODE.get(sqlstate) or _BY_CLASS.get(sqlstate[:2], Action.OUR_BUG)
 
 
 def _by_sqlstate(error: psycopg.Error) -> Action:
     code = error.sqlstate
     if code is not None:
-        return _BY_CODE.get(code) or _BY_CLASS.get(code[:2], Action.OUR_BUG)
+        return _by_code(code)
     # Raised by the driver: a connection that was refused, broke or is closed, or a value it cannot write.
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return Action.RECONNECT

@@ -46,7 +46,18 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
         """Close all connections, those in use as their calls end, within five seconds, server or not."""
         self._closed = True
         self._pacing.close()
-        await self._pool.close(timeout=CLOSE_S)
+        idle = [await self._pool.getconn() for _ in range(self._pool.get_stats()["pool_available"])]
+        try:
+            await self._pool.close(timeout=CLOSE_S)
+        except asyncio.CancelledError:
+            # A loop that ends has cancelled the pool's own tasks by now. The pool takes that for itself and
+            # forgets its connections, which is why the idle ones are taken out before.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+        finally:
+            for conn in idle:
+                await conn.close()
 
     async def __aenter__(self) -> Self:
         await self.open()

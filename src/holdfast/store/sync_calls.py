@@ -35,6 +35,7 @@ class SyncCalls(ABC):
     claim_jobs = blocking(claiming.claim_jobs)
     get_work = blocking(claiming.get_work)
     next_due = blocking(claiming.next_due)
+    jobs_of_stream = blocking(claiming.jobs_of_stream)
 
     settle_jobs = blocking(settling.settle_jobs)
     settle_and_claim = blocking(settling.settle_and_claim)

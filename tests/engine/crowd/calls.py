@@ -174,6 +174,7 @@ SINGLE = {
     "get_work of nothing": Call("select * from holdfast.get_work('w', '{nothing}')", 0),
     "next_due": Call("select holdfast.next_due('{line}')", 1),
     "next_due of ten priorities": Call("select holdfast.next_due('{ranked,line,second}')", 12),
+    "jobs_of_stream": Call("select * from holdfast.jobs_of_stream(7)", 0),
     "complete_job": Call("select holdfast.complete_job(%s, %s, 'w')", 1, one_claimed),
     "fail_job": Call(
         "select holdfast.fail_job(p_job_id => %s, p_lease_id => %s, p_error => 'boom')", 1, one_claimed

@@ -17,20 +17,27 @@ as $$
   end
 $$;
 
--- The same for many, and whether each id is a caller's own. Unknown ids become negative numbers, which no job has.
+-- The numbers of many generated ids, as workers send them; null if any is not one. The whole list is read at once, ten times
+-- as fast as one by one, and without a set clause, so that it is inlined. A name may look like several ids with commas between
+-- them: then there are more numbers than ids, for which the caller has to look.
+create or replace function _generated_numbers(p_job_ids text[]) returns bigint[]
+language sql stable
+as $$
+  select case
+    when array_to_string(p_job_ids, ',', '') ~ '^j[1-9][0-9]{0,17}(,j[1-9][0-9]{0,17})*$' then
+      ('{' || replace(array_to_string(p_job_ids, ','), 'j', '') || '}')::bigint[]
+  end
+$$;
+
+-- The numbers of many public ids, and whether each id is a caller's own. Unknown ids become negative numbers, which no job has.
 create or replace function _resolve(p_job_ids text[], out o_ids bigint[], out o_named boolean[])
 language plpgsql stable set search_path from current
 as $$
-declare
-  v_list text := array_to_string(p_job_ids, ',');
 begin
-  -- Generated ids alone, as workers send them: the whole list at once, ten times as fast as one by one.
-  if v_list ~ '^j[1-9][0-9]{0,17}(,j[1-9][0-9]{0,17})*$' then
-    o_ids := ('{' || replace(v_list, 'j', '') || '}')::bigint[];
-    if cardinality(o_ids) = cardinality(p_job_ids) then
-      o_named := array_fill(false, array[cardinality(o_ids)]);
-      return;
-    end if;
+  o_ids := _generated_numbers(p_job_ids);
+  if cardinality(o_ids) = cardinality(p_job_ids) then
+    o_named := array_fill(false, array[cardinality(o_ids)]);
+    return;
   end if;
   select
     array_agg(coalesce(_job_number(asked.job_id), -asked.place) order by asked.place),

@@ -3,10 +3,13 @@
 
 -- Complete those of the given jobs that end without consequences: nobody waits for them, they hold no key, and the stream
 -- they came from is the caller's. What is left out here takes the long way through _settle, which refuses or does the rest.
+-- p_named: whether each id is a caller's own; null: none is.
 -- Guard: the state, the lease and the worker (null: whoever), in the statement that deletes, in id order.
 -- Index: the primary key, walked once in the order of ids, against a hash of what was given (other plans are switched off:
 -- they read the whole table). Under "is true" nothing of the guard can become a condition that leads the planner elsewhere.
 -- The memory keeps the hash in one piece, so that the order of locks stays the order of ids.
+-- Arrays are unnested in the select list, which hands on one row after the other; in "from" each is stored first, and that,
+-- with answering from what was inserted instead of what was deleted, made 100 completions cost 80 µs more.
 create or replace function _complete_plain_jobs(
   p_ids bigint[],
   p_named boolean[],
@@ -29,14 +32,14 @@ as $$
 declare
   v_now timestamptz := _clock();
   v_done bigint[];
+  v_traced boolean;
 begin
   with gone as (
     delete from jobs job
     using (
-      select *
-      from unnest(p_ids, p_named, p_lease_ids, p_results, p_result_bytes)
-        as given (id, named, lease_id, result, result_bytes)
-      order by given.id
+      select
+        unnest(p_ids) as id, unnest(p_named) as named, unnest(p_lease_ids) as lease_id, unnest(p_results) as result,
+        unnest(p_result_bytes) as result_bytes
     ) as finish
     where job.id = any (p_ids)
       and job.id = finish.id
@@ -44,7 +47,7 @@ begin
         job.state in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY')
         and (finish.lease_id is null or job.lease_id::text = finish.lease_id)
         and (p_worker_id is null or job.assignee_id = p_worker_id)
-        and (job.name is not null) = finish.named
+        and (job.name is not null) = coalesce(finish.named, false)
         and job.waiters = 0
         and not job.has_holds
         and (job.stream_id is null or job.stream_id = p_stream_id)
@@ -68,10 +71,11 @@ begin
       gone.max_attempts, gone.expires_at, gone.last_retry_at, gone.timeout_s, gone.tags, gone.resource_keys,
       gone.singleton_key, gone.if_parent_fails, gone.error_message, gone.error_traceback, gone.retry
     from gone
-    returning id
   )
-  select array_agg(kept.id) into v_done from kept;
-  if v_done is not null and _traces_ends(null) then
+  select array_agg(gone.id), (select settings.trace_level = 'all' from settings where settings.only_row)
+  into v_done, v_traced
+  from gone;
+  if v_traced and v_done is not null then
     perform _trace_finished(v_done, null, p_worker_id, '{}');
   end if;
   return v_done;

@@ -31,166 +31,6 @@ begin
     order by allowed.place);
 end $$;
 
--- Claim over several queues: highest priority first, then by due time. Answers rows in no particular order. Runs inside
--- claim_jobs, whose settings keep its plans on the index jobs_ready, from the oldest due job on.
--- Guard: everything that makes a job eligible is tested again under the row lock; locked rows are skipped, never waited for.
--- p_floor_*: a worker's own memory of where the line begins; jobs before it are looked for only now and then.
-create or replace function _claim(
-  p_worker_id text,
-  p_queues text[],
-  p_limit integer,
-  p_lease_seconds double precision,
-  p_threshold integer,
-  p_traced boolean,
-  p_tags text[],
-  p_stream_id bigint,
-  p_floor_at timestamptz,
-  p_floor_id bigint
-) returns table (
-  job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[],
-  attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb,
-  available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint, started_at timestamptz,
-  last_retry_at timestamptz, expires_at timestamptz, error_message text, if_parent_fails text
-)
-language plpgsql
-set search_path from current
-as $$
-#variable_conflict use_column
-declare
-  v_now timestamptz := _clock();
-  v_queues text[];
-  v_priority integer;
-  v_below integer := 2147483647;
-  v_share integer[];
-  v_round integer;
-  v_place integer;
-  v_wanted integer;
-  v_ids bigint[];
-  v_keys text[];
-  v_busy text[] := '{}';
-  v_found integer;
-  v_taken integer;
-  v_room integer := p_limit;
-  -- A claim's leases are the same 60 random bits and the job's number, as a UUID: one random value for all (one for each was
-  -- a tenth of a claim's cost), no two alike, and nobody else can guess one.
-  v_lease constant text := left(gen_random_uuid()::text, 18);
-  v_variant constant bigint := 1::bigint << 63;
-begin
-  select array_agg(line.queue)
-  into v_queues
-  from (select distinct given.queue from unnest(p_queues) as given (queue)) as line
-  where not exists (select from queues where queues.name = line.queue);
-
-  while v_queues is not null and v_room > 0 loop
-    -- The highest priority anybody waits with: one look into the index per queue.
-    select max(head.priority)
-    into v_priority
-    from unnest(v_queues) as line (queue)
-    cross join lateral (
-      select job.priority
-      from jobs job
-      where job.queue = line.queue
-        and job.priority <= v_below
-        and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
-        and job.waiting_on = 0
-      order by job.queue desc, job.priority desc
-      limit 1
-    ) as head;
-    exit when v_priority is null;
-
-    -- Each queue its share of the oldest jobs; then, if some of those were locked by others, whatever there is.
-    if cardinality(v_queues) = 1 then
-      v_share := array[v_room];
-    else
-      v_share := _shares(v_queues, v_priority, v_room, p_threshold, p_tags, p_floor_at, p_floor_id);
-    end if;
-    v_round := 1;
-    v_place := 1;
-    while v_room > 0 and v_round <= 2 loop
-      v_wanted := case v_round when 1 then least(v_share[v_place], v_room) else v_room end;
-      if v_wanted > 0 then
-        select array_agg(line.id), array_agg(line.singleton_key) filter (where line.singleton_key is not null)
-        into v_ids, v_keys
-        from (
-          select job.id, job.singleton_key
-          from jobs job
-          where job.queue = v_queues[v_place]
-            and job.priority = v_priority
-            and job.available_at <= v_now
-            and (job.available_at, job.id) >= (p_floor_at, p_floor_id)
-            and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
-            and job.waiting_on = 0
-            and job.consecutive_expirations < p_threshold
-            and (job.expires_at is null or job.expires_at > v_now)
-            and (p_tags is null or job.tags @> p_tags)
-            and (
-              job.singleton_key is null
-              or (
-                job.singleton_key <> all (v_busy)
-                and not exists (select from holds where holds.kind = 'singleton' and holds.key = job.singleton_key)
-              )
-            )
-          order by job.available_at, job.id
-          limit v_wanted
-          for update skip locked
-        ) as line;
-        v_found := coalesce(cardinality(v_ids), 0);
-        v_taken := 0;
-        if v_keys is not null then
-          v_ids := _with_free_keys(v_ids, v_keys);
-          -- Keys seen once are taken now, by us or by others: the next look goes past them.
-          v_busy := v_busy || v_keys;
-        end if;
-        if cardinality(v_ids) > 0 then
-          return query
-            update jobs job
-            set state = 'RUNNING',
-                lease_id = (v_lease || to_hex(job.id | v_variant))::uuid,
-                lease_expires_at = v_now + p_lease_seconds * interval '1 second',
-                assignee_id = p_worker_id,
-                assigned_at = v_now,
-                extended_at = null,
-                started_at = coalesce(job.started_at, v_now),
-                stream_id = p_stream_id,
-                has_holds = job.singleton_key is not null
-            where job.id = any (v_ids)
-            returning
-              _public_id(job.name, job.id), job.lease_id::text, job.queue, job.task, job.payload, job.payload_bytes,
-              job.priority, job.tags, job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s,
-              job.retry, job.available_at, job.created_at, job.lease_expires_at, job.id, job.started_at, job.last_retry_at,
-              job.expires_at, job.error_message, job.if_parent_fails;
-          get diagnostics v_taken = row_count;
-          v_room := v_room - v_taken;
-          v_share[v_place] := v_share[v_place] - v_taken;
-          if v_keys is not null then
-            insert into holds (kind, key, slot, job_id, lease_id, held_since)
-            select 'singleton', job.singleton_key, 1, job.id, job.lease_id, v_now
-            from jobs job
-            where job.id = any (v_ids) and job.singleton_key is not null;
-          end if;
-          if p_traced then
-            perform _emit_trace_events(
-              array_agg(_public_id(job.name, job.id)), array_agg('job_retrieved'::text), array_agg(p_worker_id),
-              array_agg(jsonb_build_object('lease_id', job.lease_id)),
-              array_agg(jsonb_build_object('lease_expires_at', job.lease_expires_at, 'next_need', job.queue)))
-            from jobs job
-            where job.id = any (v_ids);
-          end if;
-        end if;
-        -- Some of what we locked shared a key: there may be more behind.
-        continue when v_found = v_wanted and v_taken < v_found;
-      end if;
-      v_place := v_place + 1;
-      if v_place > cardinality(v_queues) then
-        v_place := 1;
-        v_round := v_round + case when cardinality(v_queues) = 1 then 2 else 1 end;
-      end if;
-    end loop;
-    exit when v_priority = -2147483648;
-    v_below := v_priority - 1;
-  end loop;
-end $$;
-
 -- How many of the oldest p_room jobs of one priority that can be claimed now stand in each queue: a look without locks.
 create or replace function _shares(
   p_queues text[], p_priority integer, p_room integer, p_threshold integer, p_tags text[], p_floor_at timestamptz,
@@ -326,7 +166,9 @@ begin
   end loop;
 end $$;
 
--- Claim for a worker or a stream. Sweeps overdue leases first unless told not to (a busy worker does it once a second).
+-- Claim for a worker or a stream: highest priority first, then by due time, then by number. Sweeps overdue leases first unless
+-- told not to (a busy worker does it once a second). A floor is a worker's own memory of where the line begins: jobs before it
+-- are passed over. Guard: what makes a job eligible is tested under the row lock; locked jobs are skipped, never waited for.
 create or replace function claim_jobs(
   p_worker_id text,
   p_queues text[],
@@ -355,25 +197,211 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  v_settings settings;
+  v_now timestamptz := _clock();
+  v_threshold integer;
+  v_traced boolean;
+  v_overdue boolean;
+  v_paused boolean;
+  v_queues text[] := p_queues;
+  v_priority integer;
+  v_below bigint := 2147483647;
+  v_share integer[];
+  v_round integer := 1;
+  v_place integer := 1;
+  v_wanted integer;
+  v_found bigint[];
+  v_locked integer;
+  v_keys text[];
+  v_busy text[];
+  v_level bigint[];                                   -- what we locked of this level
+  v_ids bigint[];                                     -- what we locked of all levels
+  v_mixed boolean := false;                           -- whether that is out of order
+  v_cuts integer[] := '{}';
+  v_room integer := p_limit;
+  -- A claim's leases are the same 60 random bits and the job's number, as a UUID: one random value for all (one for each was
+  -- a tenth of a claim's cost), no two alike, and nobody else can guess one.
+  v_lease constant text := left(gen_random_uuid()::text, 18);
+  v_variant constant bigint := 1::bigint << 63;
 begin
-  perform _check_claim(p_worker_id, p_queues, 'p_queues', p_limit, p_lease_seconds);
-  if p_sweep is null then
+  -- The settings above keep every look on the index jobs_ready, from the oldest due job on. All is in one function, and the
+  -- common case (one queue, whose first level fills the room) in three statements: know, lock, take. A statement costs 15 to
+  -- 25 µs however little it does, a function 8, an expression 1; a claim of one job was 100 µs slower when it had eight.
+  if (
+    p_worker_id <> '' and p_limit >= 1 and p_lease_seconds > 0 and p_lease_seconds <= 1e9 and p_sweep is not null
+    and p_tags is null and cardinality(p_queues) = 1 and octet_length(p_queues[1]) between 1 and 40
+  ) is not true then
+    perform _check_claim(p_worker_id, p_queues, 'p_queues', p_limit, p_lease_seconds);
     perform _require_flag(p_sweep, 'p_sweep');
-  end if;
-  if p_tags is not null then
     perform _require_tags(p_tags);
+    p_tags := nullif(p_tags, '{}');
   end if;
-  select * into v_settings from settings where only_row;
-  if p_sweep then
-    perform _sweep(100);
+
+  -- Know: the switches, whether any lease is overdue, and of the first queue whether it is paused and the highest priority
+  -- anybody waits with.
+  select
+    settings.crash_concern_threshold,
+    settings.trace_level = 'all',
+    p_sweep and exists (
+      select from jobs job where job.state in ('RUNNING', 'CANCELLING') and job.lease_expires_at <= v_now),
+    exists (select from queues where queues.name = p_queues[1]),
+    (
+      select job.priority
+      from jobs job
+      where job.queue = p_queues[1]
+        and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+        and job.waiting_on = 0
+      order by job.queue desc, job.priority desc
+      limit 1
+    )
+  into v_threshold, v_traced, v_overdue, v_paused, v_priority
+  from settings
+  where settings.only_row;
+
+  if v_overdue or v_paused or cardinality(p_queues) > 1 then
+    if v_overdue then
+      perform _sweep(100);
+      v_now := _clock();
+    end if;
+    select array_agg(line.queue)
+    into v_queues
+    from (select distinct given.queue from unnest(p_queues) as given (queue)) as line
+    where not exists (select from queues where queues.name = line.queue);
+    v_priority := null;
+  elsif v_priority is null then
+    return;
   end if;
+
+  -- Lock, level by level, until there are enough. Takes nothing yet, so that all are taken by one statement.
+  loop
+    if v_priority is null then
+      -- The highest priority left: one look into the index per queue.
+      select max(head.priority)
+      into v_priority
+      from unnest(v_queues) as line (queue)
+      cross join lateral (
+        select job.priority
+        from jobs job
+        where job.queue = line.queue
+          and job.priority <= v_below
+          and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+          and job.waiting_on = 0
+        order by job.queue desc, job.priority desc
+        limit 1
+      ) as head;
+      exit when v_priority is null;
+      -- Each queue its share of the oldest jobs; then, if some of those were locked by others, whatever there is.
+      v_round := 1;
+      v_place := 1;
+      v_level := null;
+      if cardinality(v_queues) > 1 then
+        v_share := _shares(v_queues, v_priority, v_room, v_threshold, p_tags, p_floor_at, p_floor_id);
+      end if;
+    end if;
+
+    v_wanted := case when v_round = 1 then least(v_share[v_place], v_room) else v_room end;
+    if v_wanted > 0 then
+      select array_agg(line.id), array_agg(line.singleton_key) filter (where line.singleton_key is not null)
+      into v_found, v_keys
+      from (
+        select job.id, job.singleton_key
+        from jobs job
+        where job.queue = v_queues[v_place]
+          and job.priority = v_priority
+          and job.available_at <= v_now
+          and (job.available_at, job.id) >= (p_floor_at, p_floor_id)
+          and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+          and job.waiting_on = 0
+          and job.consecutive_expirations < v_threshold
+          and (job.expires_at is null or job.expires_at > v_now)
+          and (p_tags is null or job.tags @> p_tags)
+          and (
+            job.singleton_key is null
+            or (
+              (job.singleton_key = any (v_busy)) is not true
+              and not exists (select from holds where holds.kind = 'singleton' and holds.key = job.singleton_key)
+            )
+          )
+          -- Locks of our own are not skipped.
+          and (v_level is null or job.id <> all (v_level))
+        order by job.available_at, job.id
+        limit v_wanted
+        for update skip locked
+      ) as line;
+      if v_keys is not null then
+        v_locked := cardinality(v_found);
+        v_found := _with_free_keys(v_found, v_keys);
+        -- Keys seen once are taken now, by us or by others: the next look goes past them.
+        v_busy := v_busy || v_keys;
+      end if;
+      v_ids := v_ids || v_found;
+      v_room := p_limit - coalesce(cardinality(v_ids), 0);
+      exit when v_room = 0;
+      v_level := v_level || v_found;
+      if v_keys is not null and v_locked = v_wanted and cardinality(v_found) < v_wanted then
+        -- Some of what we locked shared a key: there may be more behind.
+        v_share[v_place] := v_share[v_place] - cardinality(v_found);
+        v_mixed := true;
+        continue;
+      end if;
+    end if;
+    if v_place < cardinality(v_queues) then
+      v_place := v_place + 1;
+    elsif v_round = 1 and cardinality(v_queues) > 1 then
+      v_round := 2;
+      v_place := 1;
+    else
+      v_below := v_priority - 1::bigint;
+      v_priority := null;
+    end if;
+  end loop;
+  if v_ids is null then
+    return;
+  end if;
+  if v_mixed or cardinality(v_queues) > 1 then
+    v_ids := array(
+      select job.id from jobs job where job.id = any (v_ids) order by job.priority desc, job.available_at, job.id);
+  end if;
+
+  -- Take. The index answers in the order of ids, the line is in the order of due times. So the update goes through what is
+  -- locked in runs of ascending ids (mostly there is one), and rows come out as they stand in line: sorting the answer costs
+  -- 40 µs more for 100 jobs, looking each id up by itself 200.
+  for v_next in 2..cardinality(v_ids) loop
+    if v_ids[v_next] < v_ids[v_next - 1] then
+      v_cuts := v_cuts || v_next;
+    end if;
+  end loop;
   return query
-    select job.*
-    from _claim(
-      p_worker_id, p_queues, p_limit, p_lease_seconds, v_settings.crash_concern_threshold, v_settings.trace_level = 'all',
-      nullif(p_tags, '{}'), p_stream_id, p_floor_at, p_floor_id) as job
-    order by job.priority desc, job.available_at, job.number;
+    update jobs job
+    set state = 'RUNNING',
+        lease_id = (v_lease || to_hex(job.id | v_variant))::uuid,
+        lease_expires_at = v_now + p_lease_seconds * interval '1 second',
+        assignee_id = p_worker_id,
+        assigned_at = v_now,
+        extended_at = null,
+        started_at = coalesce(job.started_at, v_now),
+        stream_id = p_stream_id,
+        has_holds = job.singleton_key is not null
+    from unnest(1 || v_cuts, v_cuts || cardinality(v_ids) + 1) as run (first, next)
+    where job.id = any (v_ids[run.first:run.next - 1])
+    returning
+      _public_id(job.name, job.id), job.lease_id::text, job.queue, job.task, job.payload, job.payload_bytes,
+      job.priority, job.tags, job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s,
+      job.retry, job.available_at, job.created_at, job.lease_expires_at, job.id, job.started_at, job.last_retry_at,
+      job.expires_at, job.error_message, job.if_parent_fails;
+  if v_busy is not null then
+    insert into holds (kind, key, slot, job_id, lease_id, held_since)
+    select 'singleton', job.singleton_key, 1, job.id, job.lease_id, v_now
+    from jobs job
+    where job.id = any (v_ids) and job.singleton_key is not null;
+  end if;
+  if v_traced then
+    perform _emit_trace_events(
+      array_agg(_public_id(job.name, job.id)), array_agg('job_retrieved'::text), array_agg(p_worker_id),
+      array_agg(jsonb_build_object('lease_id', job.lease_id)),
+      array_agg(jsonb_build_object('lease_expires_at', job.lease_expires_at, 'next_need', job.queue)))
+    from jobs job
+    where job.id = any (v_ids);
+  end if;
 end $$;
 
 -- Seed 003: lease ready jobs whose need is among the worker's capabilities. With notify on, a call that finds nothing leaves

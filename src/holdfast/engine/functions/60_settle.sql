@@ -294,23 +294,40 @@ language plpgsql security definer set search_path from current
 as $$
 #variable_conflict use_column
 declare
+  v_lengths constant integer[] := array[
+    cardinality(p_lease_ids), cardinality(p_results), cardinality(p_result_bytes), cardinality(p_messages),
+    cardinality(p_tracebacks), cardinality(p_delays), cardinality(p_permanent), cardinality(p_available_at)];
+  v_completing constant boolean := cardinality(p_job_ids) > 0 and 'complete' = all (p_operations);
   v_ids bigint[];
   v_named boolean[];
   v_done bigint[];
 begin
-  perform _check_settle(
-    p_job_ids, p_operations,
-    array[
-      cardinality(p_lease_ids), cardinality(p_results), cardinality(p_result_bytes), cardinality(p_messages),
-      cardinality(p_tracebacks), cardinality(p_delays), cardinality(p_permanent), cardinality(p_available_at)],
-    p_delays, p_available_at);
-  select resolved.o_ids, resolved.o_named into v_ids, v_named from _resolve(p_job_ids) as resolved;
+  -- Generated ids to complete, as workers send them, are known to be well-formed once they are numbers: the check, the look
+  -- for names and their functions (30 µs of a call's 230) are for all others.
+  if v_completing
+    and cardinality(p_job_ids) = cardinality(p_operations)
+    and (cardinality(p_job_ids) <> any (v_lengths)) is not true
+    and p_delays is null
+    and p_available_at is null
+  then
+    v_ids := _generated_numbers(p_job_ids);
+  end if;
+  if (cardinality(v_ids) = cardinality(p_job_ids)) is not true then
+    perform _check_settle(p_job_ids, p_operations, v_lengths, p_delays, p_available_at);
+    select resolved.o_ids, resolved.o_named into v_ids, v_named from _resolve(p_job_ids) as resolved;
+  end if;
 
-  -- The happy path: everything completed, in one statement that guards, archives and answers.
-  if p_operations <@ array['complete'] and cardinality(p_job_ids) > 0 then
+  -- The happy path: everything completed, in one statement that guards and archives. It cannot tell which of two results of
+  -- one job came first, so those take the long way.
+  if v_completing
+    and (
+      (p_results is null and p_result_bytes is null)
+      or (select count(distinct given.id) from unnest(v_ids) as given (id)) = cardinality(v_ids)
+    )
+  then
     v_done := _complete_plain_jobs(v_ids, v_named, p_lease_ids, p_worker_id, p_results, p_result_bytes, p_stream_id);
     if cardinality(v_done) = cardinality(v_ids) then
-      return query select asked.job_id, true, 'COMPLETED'::job_state, 'settled'::text from unnest(p_job_ids) as asked (job_id);
+      return query select unnest(p_job_ids), true, 'COMPLETED'::job_state, 'settled'::text;
       return;
     end if;
     -- What is done is passed over below; an id named twice is done once.
@@ -326,6 +343,7 @@ begin
       ) as asked
       order by asked.place);
   end if;
+  v_named := coalesce(v_named, array_fill(false, array[cardinality(v_ids)]));
 
   return query
     select

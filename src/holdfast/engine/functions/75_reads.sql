@@ -116,3 +116,32 @@ begin
     cross join lateral (select * from job_details job where job.number = dead.id offset 0) as details
     order by dead.finalized_at desc, dead.id desc;
 end $$;
+
+-- What a stream holds, as claim_jobs answered it: for an owner that does not know whether its last claim took effect.
+-- Index: jobs_held, all of it.
+create or replace function jobs_of_stream(p_stream_id bigint)
+returns table (
+  job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[],
+  attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb,
+  available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint, started_at timestamptz,
+  last_retry_at timestamptz, expires_at timestamptz, error_message text, if_parent_fails text
+)
+language plpgsql stable security definer
+set search_path from current
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+  if p_stream_id is null then
+    raise exception 'p_stream_id is required and was null' using errcode = '22023';
+  end if;
+  return query
+    select
+      _public_id(job.name, job.id), job.lease_id::text, job.queue, job.task, job.payload, job.payload_bytes, job.priority,
+      job.tags, job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s, job.retry,
+      job.available_at, job.created_at, job.lease_expires_at, job.id, job.started_at, job.last_retry_at, job.expires_at,
+      job.error_message, job.if_parent_fails
+    from jobs job
+    where job.state in ('RUNNING', 'CANCELLING') and job.stream_id = p_stream_id
+    order by job.id;
+end $$;

@@ -21,20 +21,22 @@ create or replace function resource_capacity(p_key text) returns integer
 language sql stable security definer set search_path from current
 as $$ select coalesce((select capacity from resources where key = p_key), 1) $$;
 
--- Lock the job for its holder, or raise what stands in the way.
+-- Lock the job for its holder, or raise what stands in the way. A lease tells whether the caller lost the job; a worker alone
+-- does so only while the job runs: of one that does not, the state is what there is to say.
 create or replace function _lock_for_holder(p_job_id text, p_operation text, p_lease_id text, p_worker_id text) returns jobs
 language plpgsql set search_path from current
 as $$
 declare
   v_job jobs := _lock_live_job(p_job_id, p_operation);
 begin
-  if (p_lease_id is not null and v_job.lease_id::text is distinct from p_lease_id)
-    or (p_worker_id is not null and v_job.assignee_id is distinct from p_worker_id)
-  then
+  if p_lease_id is not null and v_job.lease_id::text is distinct from p_lease_id then
     perform _refuse(p_job_id, p_operation, 'lease_lost', v_job.state);
   end if;
   if v_job.state <> 'RUNNING' then
     perform _refuse(p_job_id, p_operation, 'wrong_state', v_job.state);
+  end if;
+  if p_worker_id is not null and v_job.assignee_id is distinct from p_worker_id then
+    perform _refuse(p_job_id, p_operation, 'lease_lost', v_job.state);
   end if;
   return v_job;
 end $$;

@@ -38,6 +38,8 @@ GET_WORK: Final = statement(
     p_limit_jobs="integer",
 )
 
+JOBS_OF_STREAM: Final = statement("jobs_of_stream", rows.CLAIMED_COLUMNS, p_stream_id="bigint")
+
 NEXT_DUE: Final = statement("next_due", p_queues="text[]")
 
 
@@ -95,6 +97,14 @@ def next_due(queues: Iterable[str], *, timeout_s: float | None = None) -> Call[d
     return Call(
         NEXT_DUE, (arguments.queues(queues, "queues"),), only_value, idempotent=True, timeout_s=timeout_s
     )
+
+
+def jobs_of_stream(stream_id: int, *, timeout_s: float | None = None) -> Call[list[ClaimedJob]]:
+    """List what a stream holds: for an owner that does not know whether its last claim took effect."""
+    parameters = (
+        arguments.whole(stream_id, "stream_id", least=-arguments.BIGINT - 1, most=arguments.BIGINT),
+    )
+    return Call(JOBS_OF_STREAM, parameters, rows.claimed_jobs, idempotent=True, timeout_s=timeout_s)
 
 
 def lease_terms(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Final, assert_never, cast
 
 from holdfast.domain.content import CONTENT_BYTES, storable_json, storable_text
@@ -44,6 +45,7 @@ SETTLE_JOBS: Final = statement(
     p_permanent="boolean[]",
     p_worker_id="text",
     p_stream_id="bigint",
+    p_available_at="timestamptz[]",
 )
 
 SETTLE_AND_CLAIM: Final = statement(
@@ -92,6 +94,7 @@ def settle_jobs(
     terms = (
         arguments.optional_text(worker_id, "worker_id"),
         arguments.whole(stream_id, "stream_id", least=-arguments.BIGINT - 1, most=arguments.BIGINT),
+        arrays.of_moments([_moment(outcome, job_id) for job_id, _, outcome in settled]),
     )
     return Call(
         SETTLE_JOBS,
@@ -118,10 +121,13 @@ def settle_and_claim(
 ) -> Call[SettledAndClaimed]:
     """Settle what is done and claim up to `limit` jobs, in one round trip and one commit.
 
-    With a limit of 0 nothing is claimed. When its answer is lost it is not repeated: settle again by
-    `settle_jobs`, whose verdicts tell what the first call did; what it claimed comes back as leases lapse.
+    Outcomes carry delays here; one that names a moment is refused. With a limit of 0 nothing is claimed. When
+    its answer is lost it is not repeated: settle again by `settle_jobs`, whose verdicts tell what the first
+    call did; what it claimed comes back as leases lapse.
     """
     settled = list(settlements)
+    if any(_moment(outcome, job_id) is not None for job_id, _, outcome in settled):
+        raise InvalidArgument("settle_and_claim takes delays, not moments: use settle_jobs for those")
     terms = (
         arguments.text(worker_id, "worker_id"),
         arguments.queues(queues, "queues"),
@@ -177,7 +183,8 @@ def _write(outcome: Outcome, job_id: str) -> _Written:
             delay_s = _delay(delay_s, job_id)
             return "fail", None, None, storable_text(message), _trace(traceback), delay_s, permanent
         case Requeued(delay_s, message):
-            return "requeue", None, None, storable_text(message), None, _delay(delay_s, job_id), False
+            said = storable_text(message) if message else None
+            return "requeue", None, None, said, None, _delay(delay_s, job_id), False
         case Rescheduled(delay_s, reason, queue, wait_for, payload):
             if queue is not None or wait_for is not None or payload is not None:
                 raise InvalidArgument(
@@ -218,6 +225,15 @@ def _trace(traceback: str | None) -> str | None:
 
 def _delay(delay_s: Duration, job_id: str) -> float:
     return arguments.seconds(delay_s, f'delay_s of job "{job_id}"')
+
+
+def _moment(outcome: Outcome, job_id: str) -> datetime | None:
+    """When the job is due again, if a person said so."""
+    if not isinstance(outcome, Requeued | Rescheduled) or outcome.available_at is None:
+        return None
+    if outcome.delay_s:
+        raise InvalidArgument(f'a settle of "{job_id}" has a moment and a delay: give one of them')
+    return arguments.aware(outcome.available_at, f'available_at of job "{job_id}"')
 
 
 def _is_fenced(settlements: Sequence[Settlement]) -> bool:
