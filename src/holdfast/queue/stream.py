@@ -1,0 +1,379 @@
+"""One open stream, as the threads behind it see it. How people read from it is in `faces`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from math import inf
+from time import monotonic
+from typing import Any, Final
+
+from holdfast.domain.job import ClaimedJob
+from holdfast.domain.outcome import Outcome, Reason, Verdict
+from holdfast.domain.states import HELD
+from holdfast.queue.book import Book, Entry, Leased
+from holdfast.queue.terms import Terms
+from holdfast.queue.values import JobStatus, job_from_claim
+from holdfast.store import Extension, Settlement
+from holdfast.store.values import Hold
+
+logger: Final = logging.getLogger("holdfast.queue")
+
+TRUSTED_S: Final = 0.05
+"""A job that has waited longer for its reader is looked at once more: it may have been cancelled."""
+
+Tell = Callable[[Callable[[str], object], str], None]
+"""Calls a user's callback where the user expects it: on the event loop, or right here."""
+
+
+Refused = Callable[[Settlement, Verdict], None]
+"""Hears of a report that was in vain. If the job is held all the same, it is to be reported otherwise."""
+
+
+class Ended(Exception):
+    """There is nothing more to read. Raised to the faces only."""
+
+
+class Owners:
+    """Which stream of a queue has which job.
+
+    One lock for all of them, because a job passes from one to another. Reentrant: a signal handler may close
+    a stream whose reader it has interrupted.
+    """
+
+    def __init__(self) -> None:
+        self.lock: Final = threading.RLock()
+        self.by_job: Final[dict[str, OpenStream]] = {}
+
+
+class OpenStream:
+    """The state that reader, feeder and keeper share. Thread-safe; no method waits but for the lock."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        wake_reader: Callable[[], None],
+        tell: Tell,
+        owners: Owners,
+        refused: Refused | None = None,
+        observe: Callable[[str, float], None] | None = None,
+    ) -> None:
+        self.terms: Final = terms
+        self.ended: Final[Future[bool]] = Future()
+        """Done when everything that was not delivered is handed back, or given up: whether it all worked."""
+        self.unsure = False
+        """Whether a call for it was lost on the way, so that nobody knows what it did. The feeder's own."""
+        self._owners = owners.by_job
+        self._lock = owners.lock
+        self._book = Book(terms.capacity)
+        self._wake_reader = wake_reader
+        self._tell = tell
+        self._refused = refused or _ignore
+        self.observe: Final = observe or _overlook
+        """Takes durations by name, for metrics."""
+        self._ending = False
+        self._draining = False
+        self._error: BaseException | None = None
+        self._reports: list[Settlement] = []
+        self._looks: list[Future[int]] = []
+        self._on_cancel: list[Callable[[str], object]] = []
+        self._on_lost: list[Callable[[str], object]] = []
+
+    # What the reader does
+
+    def take(self) -> list[Any] | None:
+        """Everything that waits, None if nothing does; Ended when there will be no more.
+
+        What the database has not confirmed for the length of a lease may be somebody else's by now. It waits
+        until it is heard of.
+        """
+        with self._lock:
+            if self._ending:
+                error, self._error = self._error, None
+                if error is not None:
+                    raise error
+                raise Ended
+            if self._draining:
+                return None
+            return self._book.deliver(monotonic() - self.terms.lease_s) or None
+
+    def doubtful(self) -> list[Entry]:
+        """Jobs that have waited so long for the reader that they should be looked at first."""
+        with self._lock:
+            return self._book.unseen_since(monotonic() - TRUSTED_S)
+
+    def on_cancel(self, callback: Callable[[str], object]) -> None:
+        with self._lock:
+            self._on_cancel.append(callback)
+
+    def on_lost(self, callback: Callable[[str], object]) -> None:
+        with self._lock:
+            self._on_lost.append(callback)
+
+    def report(self, job_id: str, lease_id: str, outcome: Outcome) -> None:
+        """Have an outcome written down with the next call, many in one commit; then its slot is free."""
+        with self._lock:
+            self._reports.append((job_id, lease_id, outcome))
+
+    def ask_for_a_look(self) -> Future[int]:
+        """Done when the feeder has looked, with how many jobs that brought."""
+        looked: Future[int] = Future()
+        with self._lock:
+            self._looks.append(looked)
+        return looked
+
+    @property
+    def is_ending(self) -> bool:
+        return self._ending
+
+    @property
+    def is_draining(self) -> bool:
+        return self._draining
+
+    @property
+    def held(self) -> int:
+        """How many jobs it holds, delivered or not."""
+        return len(self._book.entries)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended and nobody has a job of it any more."""
+        return self.ended.done() and not (self._book.entries or self._book.lapsed)
+
+    # What the feeder does
+
+    def read(self, claimed: Iterable[ClaimedJob]) -> list[Leased]:
+        """Jobs as this stream delivers them."""
+        if self.terms.for_worker:
+            return list(claimed)
+        return [job_from_claim(job, self.terms.assignee_id, self.terms.lease_s) for job in claimed]
+
+    @property
+    def has_room(self) -> bool:
+        return not (self._ending or self._draining) and self._book.room > 0
+
+    @property
+    def has_reports(self) -> bool:
+        return bool(self._reports)
+
+    @property
+    def needs_a_look(self) -> bool:
+        """Whether there is anything the feeder can do for it."""
+        return self.has_room or self.has_reports or self.unsure or bool(self._looks)
+
+    @property
+    def is_hungry(self) -> bool:
+        """Whether the reader has nothing left to take."""
+        return not self._book.waiting
+
+    def ask(self, most: int, freeing: int = 0) -> int:
+        """Reserve room for a claim that frees so many slots before."""
+        with self._lock:
+            return 0 if self._ending or self._draining else self._book.ask(most, freeing)
+
+    def take_reports(self, most: int) -> list[Settlement]:
+        """Outcomes to be written down now."""
+        with self._lock:
+            taken, self._reports = self._reports[:most], self._reports[most:]
+        return taken
+
+    def put_back(self, reports: list[Settlement]) -> None:
+        """Outcomes of which nobody knows whether they were written down: to be told again."""
+        with self._lock:
+            self._reports = reports + self._reports
+
+    def reported(self, reports: list[Settlement], refused: Iterable[Verdict] = ()) -> None:
+        """Outcomes were written down, or refused. A refused job that is held all the same keeps its slot."""
+        refusals = {verdict.job_id: verdict for verdict in refused if verdict.reason is not Reason.ALREADY}
+        with self._lock:
+            for job_id, lease_id, _ in reports:
+                verdict = refusals.get(job_id)
+                if verdict is None or verdict.status not in HELD:
+                    self._disown(self._book.free(job_id, lease_id))
+        for report in reports:
+            if report[0] in refusals:
+                self._refused(report, refusals[report[0]])
+
+    def looked(self, found: int) -> None:
+        """Tell those who asked for a look what it brought."""
+        with self._lock:
+            looks, self._looks = self._looks, []
+        for look in looks:
+            if not look.done():
+                look.set_result(found)
+
+    def unask(self) -> None:
+        with self._lock:
+            self._book.unask()
+
+    def assign(self, jobs: Sequence[Leased], *, is_news: bool = True) -> set[OpenStream]:
+        """Enter what was claimed; return the streams that had some of it until now, and have room instead.
+
+        If the stream has ended meanwhile, the jobs go back with the rest.
+        """
+        formers: set[OpenStream] = set()
+        lost: list[tuple[OpenStream, str]] = []
+        with self._lock:
+            for job in jobs:
+                former = self._owners.get(job.id, self)
+                if former is not self:
+                    formers.add(former)
+                    entry = former._book.free(job.id)
+                    if entry is not None and entry.delivered and not entry.is_settling(monotonic()):
+                        lost.append((former, job.id))
+            lost += [(self, job_id) for job_id in self._book.assign(jobs, monotonic(), is_news=is_news)]
+            self._owners.update((job.id, self) for job in jobs)
+        for stream, job_id in lost:
+            stream._call(stream._on_lost, job_id)
+        if jobs:
+            self._wake_reader()
+        return formers
+
+    def unwanted(self) -> list[Entry]:
+        """What must be handed back now: what was withdrawn in time; at the end, all that waits."""
+        with self._lock:
+            if self._ending or self._draining:
+                self._book.withdraw_all()
+            return list(self._book.unwanted.values())
+
+    def returned(self, entries: Iterable[Entry]) -> None:
+        """These are handed back, or given up: the leases nobody extends any more lapse."""
+        with self._lock:
+            for entry in entries:
+                self._disown(self._book.free(entry.job.id, entry.lease_id))
+
+    # What ends it
+
+    def drain(self) -> None:
+        """Let nothing more be claimed or delivered; what was delivered can still be reported."""
+        with self._lock:
+            self._draining = True
+
+    def end(self, error: BaseException | None = None) -> bool:
+        """Let nothing more be claimed or delivered; True for whoever was first."""
+        with self._lock:
+            if self._ending:
+                return False
+            self._ending = True
+            self._error = error
+        self._wake_reader()
+        return True
+
+    # What is heard of its jobs
+
+    def holdings(self) -> list[tuple[str, str]]:
+        """Jobs and leases to be kept alive, or at least watched."""
+        with self._lock:
+            return [
+                (job_id, entry.lease_id)
+                for place in (self._book.entries, self._book.lapsed)
+                for job_id, entry in place.items()
+            ]
+
+    def settling(self, job_id: str) -> None:
+        """Somebody sets out to settle a job through this queue."""
+        with self._lock:
+            if (entry := self._book.find(job_id)) is not None:
+                entry.settling_at = monotonic()
+
+    def settled(self, job_id: str) -> bool:
+        """A job was ended or handed back through this queue.
+
+        False: not the hold that is known here, it seems. A job that fails may be claimed again, by this
+        stream or another, before whoever failed it has come to say so.
+        """
+        with self._lock:
+            return self._is_being_settled(job_id) and self._disown(self._book.free(job_id))
+
+    def forfeited(self, job_id: str) -> bool:
+        """A job was acknowledged as not executing."""
+        with self._lock:
+            return self._is_being_settled(job_id) and self._disown(self._book.forfeit(job_id))
+
+    def _is_being_settled(self, job_id: str) -> bool:
+        entry = self._book.find(job_id)
+        return entry is not None and entry.settling_at > -inf
+
+    def cancelling(self, job_id: str) -> bool:
+        """Somebody wants a job stopped. True: it was not delivered, and must be handed back instead."""
+        with self._lock:
+            entry = self._book.entries.get(job_id)
+            if entry is None:
+                return False
+            was_known, entry.cancelling = entry.cancelling, True
+            if not entry.delivered:
+                return self._book.withdraw(job_id)
+        if not was_known:
+            self._call(self._on_cancel, job_id)
+        return False
+
+    def heard(self, extensions: Iterable[tuple[str, Extension]]) -> bool:
+        """Take in how leases stand. True: there is room, or something to hand back, that was not before."""
+        news = False
+        for lease_id, extension in extensions:
+            news |= self._hear(extension.job_id, lease_id, extension)
+        return news
+
+    def _hear(self, job_id: str, lease_id: str, extension: Extension) -> bool:
+        match extension.hold:
+            case Hold.EXTENDED:
+                self._hear_extended(job_id, lease_id)
+                return False
+            case Hold.CANCELLING:
+                return self.cancelling(job_id)
+            case Hold.LAPSED:
+                return self._hear_lapsed(job_id, lease_id, is_swept=extension.state not in HELD)
+            case Hold.TAKEN | Hold.ENDED:
+                with self._lock:
+                    leave = self._book.forfeit if extension.slot_forfeited else self._book.free
+                    entry = leave(job_id, lease_id)
+                    self._disown(entry)
+                if entry is None:
+                    return False
+                known = extension.state is JobStatus.COMPLETED or entry.is_settling(monotonic())
+                if entry.delivered and not known:
+                    self._call(self._on_lost, job_id)
+                return True
+
+    def _hear_extended(self, job_id: str, lease_id: str) -> None:
+        with self._lock:
+            entry = self._book.entries.get(job_id)
+            if entry is None or entry.lease_id != lease_id:
+                return
+            was_held_back = not entry.delivered and entry.seen_at < monotonic() - self.terms.lease_s
+            entry.seen_at = monotonic()
+        if was_held_back:
+            self._wake_reader()
+
+    def _hear_lapsed(self, job_id: str, lease_id: str, *, is_swept: bool) -> bool:
+        """Nobody has claimed it since: a reader that has it may still complete it, another must not begin."""
+        with self._lock:
+            entry = self._book.entries.get(job_id)
+            if entry is None or entry.lease_id != lease_id:
+                return False
+            if entry.delivered:
+                # Swept, the database counts it no more and its slot is free. It is watched all the same.
+                return is_swept and self._book.lapse(job_id, lease_id)
+            return self._disown(self._book.free(job_id)) if is_swept else self._book.withdraw(job_id)
+
+    def _disown(self, entry: Entry | None) -> bool:
+        """Forget whose job it was; False if it was nobody's."""
+        if entry is None:
+            return False
+        if self._owners.get(entry.job.id) is self:
+            del self._owners[entry.job.id]
+        return True
+
+    def _call(self, callbacks: list[Callable[[str], object]], job_id: str) -> None:
+        for callback in list(callbacks):
+            self._tell(callback, job_id)
+
+
+def _overlook(name: str, seconds: float) -> None:
+    """Nobody measures."""
+
+
+def _ignore(settlement: Settlement, verdict: Verdict) -> None:
+    """A reader that settles by itself has its verdicts already."""

@@ -1,0 +1,223 @@
+"""Capacity, as pure bookkeeping: room is taken when it is asked for, and comes back when a job leaves."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from holdfast.domain.job import ClaimedJob
+from holdfast.queue.book import Book
+from holdfast.queue.values import Job, job_from_claim
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def claimed(job_id: str, lease_id: str = "lease") -> Job:
+    job = ClaimedJob(
+        job_id=job_id,
+        lease_id=lease_id,
+        queue="default",
+        task=None,
+        payload=None,
+        priority=0,
+        tags=(),
+        attempts=0,
+        max_attempts=None,
+        resource_keys=(),
+        singleton_key=None,
+        available_at=NOON,
+        lease_expires_at=NOON,
+        timeout_s=None,
+        retry=None,
+        created_at=NOON,
+        number=1,
+        started_at=NOON,
+        last_retry_at=None,
+        expires_at=None,
+        error_message=None,
+        if_parent_fails=None,
+    )
+    return job_from_claim(job, "me", 30.0)
+
+
+def test_room_is_taken_when_a_claim_is_asked_for_not_when_it_answers() -> None:
+    book = Book(5)
+    assert book.ask(3) == 3
+    assert book.room == 2
+    assert book.ask(3) == 0  # one claim at a time: a second could bring what the first brings
+
+
+def test_what_a_claim_did_not_bring_is_room_again() -> None:
+    book = Book(5)
+    book.ask(5)
+    book.assign([claimed("a"), claimed("b")], now=1.0)
+    assert book.room == 3
+
+
+def test_a_job_keeps_its_slot_when_it_is_delivered() -> None:
+    book = Book(2)
+    book.ask(2)
+    book.assign([claimed("a"), claimed("b")], now=1.0)
+    assert [job.id for job in book.deliver()] == ["a", "b"]
+    assert book.deliver() == []
+    assert book.room == 0
+
+
+def test_a_slot_is_free_when_its_job_has_left_and_only_once() -> None:
+    book = Book(1)
+    book.ask(1)
+    book.assign([claimed("a")], now=1.0)
+    assert book.free("a") is not None
+    assert book.free("a") is None
+    assert book.room == 1
+
+
+def test_a_forfeited_slot_is_never_given_back() -> None:
+    book = Book(2)
+    book.ask(2)
+    book.assign([claimed("a"), claimed("b")], now=1.0)
+    book.forfeit("a")
+    book.free("a")
+    book.free("b")
+    assert book.room == 1
+
+
+def test_a_lease_that_is_not_held_any_more_frees_nothing() -> None:
+    book = Book(1)
+    book.ask(1)
+    book.assign([claimed("a", "new")], now=1.0)
+    assert book.free("a", "old") is None
+    assert book.room == 0
+
+
+def test_a_job_claimed_again_after_its_lapse_is_one_job_and_the_old_hold_is_named() -> None:
+    book = Book(3)
+    book.ask(3)
+    book.assign([claimed("a", "old")], now=1.0)
+    book.deliver()
+    book.ask(2)
+    assert book.assign([claimed("a", "new")], now=2.0) == ["a"]
+    assert book.room == 2
+    assert [job.lease_id for job in book.deliver()] == ["new"]
+
+
+def test_a_claim_that_is_entered_twice_counts_once() -> None:
+    book = Book(3)
+    book.ask(3)
+    book.assign([claimed("a")], now=1.0)
+    book.deliver()
+    assert book.assign([claimed("a")], now=2.0) == []
+    assert book.deliver() == []
+    assert book.room == 2
+
+
+def test_jobs_that_wait_long_for_the_reader_are_known() -> None:
+    book = Book(3)
+    book.ask(1)
+    book.assign([claimed("old")], now=1.0)
+    book.ask(1)
+    book.assign([claimed("new")], now=2.0)
+    assert [entry.job.id for entry in book.unseen_since(1.5)] == ["old"]
+
+
+def test_at_the_end_only_what_was_not_delivered_is_withdrawn_and_keeps_its_slot() -> None:
+    book = Book(3)
+    book.ask(1)
+    book.assign([claimed("delivered")], now=1.0)
+    book.deliver()
+    book.ask(1)
+    book.assign([claimed("waiting")], now=1.0)
+    book.withdraw_all()
+    assert list(book.unwanted) == ["waiting"]
+    assert book.deliver() == []
+    assert book.room == 1
+    book.free("waiting")
+    assert list(book.entries) == ["delivered"]
+    assert (book.unwanted, book.room) == ({}, 2)
+
+
+def test_a_delivered_job_that_lapsed_has_no_slot_and_is_remembered() -> None:
+    book = Book(1)
+    book.ask(1)
+    book.assign([claimed("a", "old")], now=1.0)
+    book.deliver()
+    assert not book.lapse("a", "older")
+    assert book.lapse("a", "old")
+    assert book.room == 1
+    book.ask(1)
+    assert book.assign([claimed("a", "new")], now=2.0) == ["a"]
+    assert (book.room, book.lapsed) == (0, {})
+
+
+def test_a_job_that_is_settled_here_and_claimed_again_was_not_lost() -> None:
+    book = Book(1)
+    book.ask(1)
+    book.assign([claimed("a", "old")], now=1.0)
+    book.deliver()
+    book.entries["a"].settling_at = 1.5
+    book.asked = 1
+    assert book.assign([claimed("a", "new")], now=2.0) == []
+
+
+def test_a_job_of_which_nothing_was_heard_for_too_long_is_not_delivered() -> None:
+    book = Book(3)
+    book.ask(3)
+    book.assign([claimed("old")], now=1.0)
+    book.assign([claimed("new")], now=2.0)
+    book.assign([claimed("unknown")], now=2.0, is_news=False)
+    assert [job.id for job in book.deliver(1.5)] == ["new"]
+    assert list(book.waiting) == ["old", "unknown"]
+
+
+class Bookkeeping(RuleBasedStateMachine):
+    """Whatever happens in whatever order: as many slots as jobs held in the database, and never too many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.book = Book(5)
+        self.asked = 0
+        self.held: set[str] = set()
+        self.forfeits = 0
+        self.number = 0
+
+    @rule(most=st.integers(1, 8))
+    def ask(self, most: int) -> None:
+        got = self.book.ask(most)
+        if not self.asked:
+            self.asked = got
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def assign(self, data: st.DataObject) -> None:
+        ids = [f"job {self.number + place}" for place in range(data.draw(st.integers(0, self.asked)))]
+        self.number += len(ids)
+        self.held |= set(ids)
+        self.asked = 0
+        self.book.assign([claimed(job_id) for job_id in ids], now=float(self.number))
+
+    @rule()
+    def deliver(self) -> None:
+        assert {job.id for job in self.book.deliver()} <= self.held
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), forfeit=st.booleans())
+    def leave(self, data: st.DataObject, forfeit: bool) -> None:
+        job_id = data.draw(st.sampled_from(sorted(self.held)))
+        self.held.discard(job_id)
+        if forfeit:
+            self.forfeits += 1
+            self.book.forfeit(job_id)
+        else:
+            self.book.free(job_id)
+
+    @invariant()
+    def slots_are_counted(self) -> None:
+        assert self.book.room == 5 - len(self.held) - self.forfeits - self.asked
+        assert len(self.held) + self.forfeits <= 5
+        assert set(self.book.entries) == self.held
+        assert set(self.book.waiting) <= self.held
+
+
+TestBookkeeping = Bookkeeping.TestCase

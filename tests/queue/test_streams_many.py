@@ -1,0 +1,111 @@
+"""Many streams: one thread and one listening connection for all, few sessions, and quiet when idle."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from time import monotonic
+from typing import Any
+
+import psycopg
+
+from holdfast import Job, SyncQueue
+from tests.queue.streaming import Face, Table, backends, jobs, numbered, until
+
+
+def _threads() -> Counter[str]:
+    return Counter(thread.name for thread in threading.enumerate())
+
+
+def _listening(conn: psycopg.Connection[Any]) -> int:
+    """Sessions whose last words were a LISTEN, or the question whether the server is there."""
+    row = conn.execute(
+        "select count(*) from pg_stat_activity where datname = current_database() "
+        "and query ilike any (array['%listen %', '%pg_backend_pid()%']) and pid <> pg_backend_pid()"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_thousands_of_streams_share_one_feeder_and_one_listening_connection(
+    side: Face, database: str, table: Table
+) -> None:
+    first, second = (side.open(database, poll=600, lease=600) for _ in range(2))
+    readers = [
+        side.stream(queue, f"worker {number}", [f"tag {number % 5}"], 1)
+        for number in range(1000)
+        for queue in (first, second)
+    ]
+    threads = _threads()
+    assert threads["holdfast feeder"] == 1
+    assert threads["holdfast signals"] == 1
+    assert threads["holdfast keeper"] == 2  # one for each queue
+
+    until(lambda: _listening(table.conn) == 1)
+    first.enqueue_jobs([Job(job_id, tags=[f"tag {place % 5}"]) for place, job_id in enumerate(numbered(500))])
+    until(lambda: sum(reader.held for reader in readers) == 500)
+
+    assert len(table.held()) == 500
+    assert max(reader.held for reader in readers) == 1
+    # A feeder, a listener, and for each queue a keeper and what its verbs used.
+    assert len(backends(table.conn)) <= 8
+
+
+def test_a_queue_without_streams_has_no_threads_for_them(side: Face, database: str) -> None:
+    before = _threads()
+    queue = side.open(database)
+    queue.enqueue_job(Job("a"))
+    assert _threads()["holdfast feeder"] == before["holdfast feeder"]
+    assert _threads()["holdfast keeper"] == before["holdfast keeper"]
+
+
+def test_with_the_last_queue_the_threads_and_the_sessions_are_gone(
+    side: Face, database: str, table: Table
+) -> None:
+    queues = [side.open(database) for _ in range(3)]
+    for queue in queues:
+        side.stream(queue)
+    assert _threads()["holdfast feeder"] == 1
+    for queue in queues[:2]:
+        queue.close()
+    assert _threads()["holdfast feeder"] == 1
+    queues[2].close()
+    until(lambda: not {"holdfast feeder", "holdfast keeper", "holdfast signals"} & set(_threads()))
+    until(lambda: backends(table.conn) == [])
+
+
+def test_an_idle_stream_asks_at_most_once_in_five_seconds(database: str, table: Table) -> None:
+    """Counted by the server, over ten seconds after the stream has settled down."""
+    with SyncQueue(database) as queue:
+        with queue.stream_jobs("me", max_assigned_jobs=3):
+            started = monotonic()
+            until(lambda: monotonic() - started > 8)
+            before = _transactions(table.conn)
+            began = monotonic()
+            until(lambda: monotonic() - began > 10)
+            asked = _transactions(table.conn) - before
+    assert asked <= 3, asked
+
+
+def _transactions(conn: psycopg.Connection[Any]) -> int:
+    """Those of everybody else: a session of our own is one that ends, so that its own are not counted."""
+    row = conn.execute(
+        "select coalesce(sum(calls), 0) from (select 1 as calls from pg_stat_activity "
+        "where datname = current_database() and pid <> pg_backend_pid() and application_name = 'holdfast' "
+        "and state_change > clock_timestamp() - interval '1 hour') as _"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_streams_come_and_go_and_leave_nothing(side: Face, database: str, table: Table) -> None:
+    queue = side.open(database, lease=600)
+    queue.enqueue_jobs(jobs(*numbered(20)))
+    for number in range(60):
+        side.stream(queue, f"worker {number}", [f"tag {number % 3}"] if number % 2 else None, 5).close()
+    assert table.held() == []
+    streams = (queue if side.loop is None else queue.queue)._opened.streams  # type: ignore[attr-defined]
+    assert streams._open == set()
+    assert streams._owners.by_job == {}
+    assert streams._feeder._lines == {}
+    assert {table.attempts(job_id) for job_id in numbered(20)} == {0}
