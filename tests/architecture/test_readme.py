@@ -15,16 +15,24 @@ import pytest
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
-def block(language: str) -> str:
-    """The one block of this language in the README."""
+def block(language: str, containing: str = "") -> str:
+    """The one block of this language in the README that contains this."""
     found = re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    assert len(found) == 1
-    return str(found[0])
+    (wanted,) = [text for text in found if containing in text]
+    return str(wanted)
 
 
-def test_the_python_of_the_readme_runs_as_pasted(database: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "prints"),
+    [("Holdfast", "hello ada\n"), ("SyncQueue", "order-1 {'to': 'ada'}\nCOMPLETED\n")],
+)
+def test_the_python_of_the_readme_runs_as_pasted(
+    database: str, tmp_path: Path, part: str, prints: str
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(block("python", f"import {'Job, ' if part == 'SyncQueue' else ''}{part}"))
     answer = subprocess.run(
-        [sys.executable, "-c", block("python")],
+        [sys.executable, str(script)],
         env=os.environ | {"DATABASE_URL": database},
         capture_output=True,
         text=True,
@@ -32,7 +40,24 @@ def test_the_python_of_the_readme_runs_as_pasted(database: str) -> None:
     )
 
     assert answer.stderr == ""
-    assert answer.stdout == "order-1 {'to': 'ada'}\nCOMPLETED\n"
+    assert answer.stdout == prints
+
+
+def test_the_quickstart_is_short_and_needs_no_database(open_directory: Path) -> None:
+    quickstart = block("python", "import Holdfast")
+    assert len([line for line in quickstart.splitlines() if line.strip()]) <= 12
+    script = open_directory / "quickstart.py"
+    script.write_text(quickstart)
+    surroundings = {name: value for name, value in os.environ.items() if "DATABASE_URL" not in name}
+    answer = subprocess.run(
+        [sys.executable, str(script)],
+        env=surroundings | {"HOLDFAST_HOME": str(open_directory)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    assert (answer.stdout, answer.returncode) == ("hello ada\n", 0), answer.stderr
 
 
 def test_the_sql_of_the_readme_runs_as_pasted(conn: psycopg.Connection[Any]) -> None:

@@ -18,8 +18,12 @@ from tests.conftest import Connect
 SHORT = ("--jobs", "2000", "--batches", "10,100", "--clients", "1", "--rounds", "1")
 
 
+def bench(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ("bench", *arguments))
+
+
 def claim(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ("bench", "claim", *arguments))
+    return bench("claim", *arguments)
 
 
 @pytest.fixture
@@ -94,3 +98,27 @@ def test_a_run_that_is_terminated_leaves_no_database(server_dsn: str, admin: psy
         process.send_signal(signal.SIGTERM)
     assert process.returncode == 128 + signal.SIGTERM
     assert scratch_databases(admin) == 0
+
+
+@pytest.mark.parametrize("scenario", ["stream", "drain"])
+def test_streams_and_workers_are_measured_and_each_job_runs_once(
+    scenario: str, server_dsn: str, admin: psycopg.Connection[Any]
+) -> None:
+    result = bench(scenario, "--json", "--jobs", "300", "--latency-jobs", "5", "--dsn", server_dsn)
+
+    assert result.exit_code == 0, result.output
+    (line,) = result.stdout.splitlines()
+    facts = json.loads(line)
+    assert (facts["scenario"], facts["jobs"], facts["exactly_once"]) == (scenario, 300, True)
+    assert facts["ratio"] == pytest.approx(facts["jobs_per_s"] / facts["reference_jobs_per_s"], rel=0.01)
+    assert 0 < facts["latency_p50_ms"] <= facts["latency_p99_ms"]
+    assert scratch_databases(admin) == 0
+
+
+@pytest.mark.parametrize("scenario", ["stream", "drain"])
+def test_people_get_the_figures_of_streams_and_workers_as_a_table(scenario: str, server_dsn: str) -> None:
+    result = bench(scenario, "--jobs", "300", "--latency-jobs", "5", "--dsn", server_dsn)
+
+    assert result.exit_code == 0, result.output
+    assert "jobs per second" in result.stdout
+    assert "300 jobs, each exactly once" in result.stdout

@@ -160,20 +160,43 @@ def test_two_sweeps_at_once_let_each_lease_lapse_once(
     assert counted == [{"lease_expiration_count": 1, "consecutive_expirations": 1}] * 6
 
 
-def test_an_extension_that_waited_while_the_lease_lapsed_does_not_revive_it(
+def test_an_extension_does_not_wait_for_a_job_that_somebody_is_changing(
+    conn: Connection, clock: Clock, first: Session, second: Session
+) -> None:
+    """One settle in an open transaction must not let all other leases of a worker lapse."""
+    leases = {name: submit_and_claim(conn, name, queue=name) for name in ("changing", "other")}
+    first.begin()
+    settle(first.conn, "changing", "complete", leases["changing"])
+
+    clock.advance(29)
+    with second.impatient():
+        answers = call(
+            second.conn,
+            "extend_leases",
+            p_job_ids=list(leases),
+            p_lease_ids=list(leases.values()),
+            p_seconds=60,
+        )
+    clock.advance(10)
+    first.commit()
+
+    assert [row["verdict"] for row in answers] == ["extended", "extended"]
+    assert call(conn, "lapse_leases") == []
+    assert (state(conn, "changing"), state(conn, "other")) == ("COMPLETED", "RUNNING")
+
+
+def test_an_extension_of_a_lease_that_has_lapsed_meanwhile_does_not_revive_it(
     conn: Connection, clock: Clock, first: Session, second: Session
 ) -> None:
     lease = submit_and_claim(conn, "job")
     first.begin()
     call(first.conn, "report_progress", p_job_id="job", p_lease_id=lease, p_done=1)
-
-    waiting = second.start_blocked(
-        lambda conn: call(conn, "extend_leases", p_job_ids=["job"], p_lease_ids=[lease], p_seconds=60)
-    )
     clock.advance(31)
+
+    (answered,) = call(second.conn, "extend_leases", p_job_ids=["job"], p_lease_ids=[lease], p_seconds=60)
     first.commit()
 
-    assert answer(waiting)[0]["verdict"] == "lapsed"
+    assert answered["verdict"] == "lapsed"
 
 
 def test_a_sweep_that_races_an_extension_leaves_the_extended_lease_alone(

@@ -78,23 +78,26 @@ def test_settle_batches_in_opposite_orders_do_not_deadlock(
     assert not any(row["ok"] for row in answer(back))
 
 
-def test_extensions_in_opposite_orders_do_not_deadlock(
+def test_extensions_in_opposite_orders_wait_for_nobody(
     conn: Connection, first: Session, second: Session, third: Session
 ) -> None:
     leases = {f"job-{number}": submit_and_claim(conn, f"job-{number}") for number in range(4)}
     backwards = dict(reversed(leases.items()))
 
-    def extend(held: dict[str, str]) -> Callable[[Connection], Settled]:
-        return lambda conn: call(
-            conn, "extend_leases", p_job_ids=list(held), p_lease_ids=list(held.values()), p_seconds=60
-        )
+    def extend(session: Session, held: dict[str, str]) -> Settled:
+        with session.impatient():
+            return session.call(
+                "extend_leases", p_job_ids=list(held), p_lease_ids=list(held.values()), p_seconds=60
+            )
 
     hold(third, "job-1")
-    forth = first.start_blocked(extend(leases))
-    back = second.start_blocked(extend(backwards))
+    first.begin()
+    forth = extend(first, leases)
+    back = extend(second, backwards)
+    first.commit()
     third.commit()
 
-    assert {row["verdict"] for row in answer(forth) + answer(back)} == {"extended"}
+    assert {row["verdict"] for row in forth + back} == {"extended"}
 
 
 def test_large_settle_batches_in_opposite_orders_do_not_deadlock(

@@ -287,6 +287,17 @@ def test_an_owner_can_ask_what_its_stream_holds(conn: Connection) -> None:
     assert call(conn, "jobs_of_stream", p_stream_id=9) == []
 
 
+def test_a_slot_that_a_later_holder_forfeited_is_not_lost_to_the_first(conn: Connection) -> None:
+    first = submit_and_claim(conn, "job")
+    call(conn, "release_job", p_job_id="job")
+    second = claim_one(conn, "job", p_stream_id=8)
+    call(conn, "cancel_job", p_job_id="job", p_worker_id="person")
+    value(conn, "acknowledge_cancellation", p_job_id="job", p_was_executing=False)
+
+    heard = call(conn, "extend_leases", p_job_ids=["job"] * 2, p_lease_ids=[first, second], p_seconds=60)
+    assert [(row["verdict"], row["slot_forfeited"]) for row in heard] == [("ended", False), ("ended", True)]
+
+
 def test_a_stream_hears_of_a_cancellation_at_once(conn: Connection) -> None:
     submit_and_claim(conn, "nobody's", queue="n")
     submit(conn, "streamed", queue="s")

@@ -22,12 +22,14 @@ class Proxy:
         self._closing = False
         self._word: bytes | None = None
         self.cuts = 0
+        self.asked = 0
+        """How often a client has said something."""
         self.dsn = make_conninfo(dsn, host="127.0.0.1", port=self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._take, daemon=True)
         self._thread.start()
 
-    def swallow_answer_to(self, word: bytes) -> None:
-        """Cut the next connection that asks this, when its answer has come: what was asked has happened."""
+    def swallow_answer_with(self, word: bytes) -> None:
+        """Cut the next connection on which this is answered, instead: what was asked has happened."""
         with self._lock:
             self._word = word
 
@@ -52,9 +54,8 @@ class Proxy:
                 server = self._connect()
                 with self._lock:
                     self._ways.append((client, server))
-                marked = threading.Event()
-                for a, b, ears in ((client, server, marked.set), (server, client, None)):
-                    threading.Thread(target=self._pass_on, args=(a, b, marked, ears), daemon=True).start()
+                for a, b, listens in ((client, server, False), (server, client, True)):
+                    threading.Thread(target=self._pass_on, args=(a, b, listens), daemon=True).start()
 
     def _connect(self) -> socket.socket:
         host, port = str(self._target["host"]), int(self._target.get("port") or 5432)
@@ -64,19 +65,15 @@ class Proxy:
             return server
         return socket.create_connection((host, port))
 
-    def _pass_on(
-        self, source: socket.socket, sink: socket.socket, marked: threading.Event, asked: object
-    ) -> None:
+    def _pass_on(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
-                if asked is not None:
-                    with self._lock:
-                        if self._word is not None and self._word in data:
-                            self._word = None
-                            marked.set()
-                elif marked.is_set():
-                    self.cuts += 1
-                    break
+                with self._lock:
+                    self.asked += not is_answer
+                    if is_answer and self._word is not None and self._word in data:
+                        self._word = None
+                        self.cuts += 1
+                        break
                 sink.sendall(data)
         _hang_up(source, sink)
 

@@ -33,6 +33,11 @@ def until(what: Callable[[], T], why: str = "it never came true") -> T:
     return answer
 
 
+def pass_time(seconds: float) -> None:
+    """Wait for nothing but time: where a lease or a poll has to go by."""
+    threading.Event().wait(seconds)
+
+
 def in_thread(function: Callable[[], T]) -> Future[T]:
     """Run a function that may block for ever on a thread that nobody waits for."""
     future: Future[T] = Future()

@@ -1,4 +1,7 @@
-"""The examples of the guides, run as they are pasted: in a process of their own, on any database."""
+"""The examples of the guides, run as they are pasted: in a process of their own, on any database.
+
+A block that begins with the name of a file, as in `# shop.py`, is part of an application, no program.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def examples() -> list[Example]:
         ):
             if part["code"] is None:
                 heading = part["heading"]
-            else:
+            elif not re.match(r"# \w+\.py\n", part["code"]):
                 found.append(Example(guide.name, heading, part["code"]))
     return found
 

@@ -374,7 +374,7 @@ def test_a_verb_between_two_calls_when_the_queue_is_closed_says_so(database: str
 class _Stubborn(Streams):
     """Streams that cannot be closed."""
 
-    def close(self) -> bool:
+    def close(self, timeout_s: float = 0) -> bool:
         raise DatabaseUnavailable("could not hand back")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Job, Queue, SyncQueue
 from holdfast.errors import InvalidArgument, QueueClosed, StreamEnded
-from tests.queue.streaming import PATIENCE_S, Face, Table, in_thread, jobs, numbered, until
+from tests.queue.streaming import PATIENCE_S, Face, Table, in_thread, jobs, numbered, pass_time, until
 
 
 def test_closing_ends_a_reader_that_waits(side: Face, database: str) -> None:
@@ -111,8 +111,7 @@ def test_delivered_jobs_can_be_settled_after_the_end_and_their_leases_are_kept_u
     first, second = reader.read_jobs(2)
     reader.close()
 
-    began = monotonic()
-    until(lambda: monotonic() - began > 2.5)  # twice the lease and more
+    pass_time(2.5)  # twice the lease and more
     assert table.say("select count(*) from holdfast.lapse_leases()") == 0
     assert table.held() == ["a", "b"]
     queue.complete_job(first.id, lease_id=first.lease_id)
@@ -177,11 +176,17 @@ def test_an_ended_sync_stream_cannot_be_entered(database: str) -> None:
 def test_leaving_the_block_ends_a_sync_stream_and_an_error_goes_through(database: str, table: Table) -> None:
     with SyncQueue(database, lease=600) as queue:
         queue.enqueue_jobs(jobs("a", "b"))
-        with pytest.raises(LookupError), queue.stream_jobs("me", max_assigned_jobs=1) as stream:
-            for batch in stream:
-                queue.complete_job(batch[0].id)
-                until(lambda: table.held() == ["b"] or table.held() == ["a"])
-                raise LookupError
+        stream = queue.stream_jobs("me", max_assigned_jobs=1)
+
+        def work() -> None:
+            with stream:
+                for batch in stream:
+                    queue.complete_job(batch[0].id)
+                    until(lambda: len(table.held()) == 1)  # the next is assigned already
+                    raise LookupError
+
+        with pytest.raises(LookupError):
+            work()
         assert table.held() == []
         assert list(stream) == []
 
@@ -243,8 +248,7 @@ async def test_leaving_the_block_ends_a_stream_also_when_its_task_is_cancelled(
                         await queue.complete_job(batch[0].id)
 
         task = asyncio.create_task(work())
-        while len(got) < 2:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(until, lambda: len(got) == 2)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -260,9 +264,7 @@ async def test_a_pending_read_that_is_cancelled_loses_nothing_and_the_stream_goe
         got: list[str] = []
         for number in range(60):
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.001 * (number % 4)):
-                    await anext(stream)
-                    raise AssertionError("there is nothing")  # pragma: no cover
+                await asyncio.wait_for(anext(stream), 0.001 * (number % 4))
             reading = asyncio.create_task(anext(stream))
             await asyncio.sleep(0)
             await queue.enqueue_job(Job(f"job {number:02}"))
@@ -283,8 +285,7 @@ async def test_a_read_that_is_cancelled_while_it_asks_about_old_jobs_loses_nothi
     async with Queue(database) as queue:
         await queue.enqueue_jobs(jobs(*numbered(20)))
         stream = queue.stream_jobs("me", max_assigned_jobs=20)
-        while len(table.held()) < 20:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(table.await_held, None, 20)
         for pause_s in (0.0, 0.0, 0.001, 0.002, 0.003):
             await asyncio.sleep(0.08)  # so long that the reader looks first
             reading = asyncio.create_task(anext(stream))

@@ -37,10 +37,6 @@ EVENTS: dict[str, tuple[Callable[[SyncQueue, str], object], Callable[[SyncQueue,
         _claim,
         lambda queue, job_id: queue.mark_worker_unresponsive(f"holder of {job_id}"),
     ),
-    "stopped with retry": (
-        lambda queue, job_id: (_claim(queue, job_id), queue.cancel_jobs(job_ids=[job_id])),
-        lambda queue, job_id: queue.stop_job_with_retry(job_id),
-    ),
     "reset": (_claim, lambda queue, _: queue.reset_running_jobs()),
 }
 
@@ -160,6 +156,15 @@ def test_the_end_of_anothers_lease_is_met_though_nobody_signals_it(
     assert job.assigned_at is not None
     assert theirs.lease_expires_at <= job.assigned_at <= theirs.lease_expires_at + timedelta(seconds=5)
     assert job.lease_id != theirs.lease_id
+
+
+def test_jobs_that_were_reset_before_a_stream_connects_are_found_by_it(side: Face, database: str) -> None:
+    queue = side.open(database, **LONG)
+    queue.enqueue_jobs(jobs("a", "b", "c"))
+    queue.claim_jobs("gone", limit=3, lease=600)
+    assert queue.reset_running_jobs() == 3
+
+    assert sorted(side.stream(queue, "me", None, 3).read_ids(3)) == ["a", "b", "c"]
 
 
 def test_without_signals_a_stream_polls(side: Face, database: str, table: Table) -> None:

@@ -91,6 +91,7 @@ def measure(jobs: int, concurrency: int, latency_jobs: int, dsn: str | None, say
         app = Holdfast(database)
         task = _noop(app, seen)
         say(f"Enqueueing {jobs:,} jobs")
+        conn.execute("truncate holdfast.jobs, holdfast.archived_jobs")
         for start in range(0, jobs, CHUNK):
             app.enqueue_many((task.job(n) for n in range(start, min(jobs, start + CHUNK))), returning=False)
         conn.execute("vacuum (analyze) holdfast.jobs")

@@ -13,7 +13,7 @@ import click
 
 from holdfast.errors import HoldfastError
 
-COMMANDS = ("bench", "demo", "migrate")
+COMMANDS = ("bench", "dead", "demo", "jobs", "migrate", "worker")
 
 
 class Commands(click.Group):

@@ -1,12 +1,10 @@
-"""`holdfast demo`: jobs run through a real PostgreSQL, and what became of each of them."""
+"""`holdfast demo`: a day of a little shop, with real workers on a real PostgreSQL."""
 
 from __future__ import annotations
 
 import secrets
 import sys
-import time
-from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,26 +15,27 @@ from holdfast.cli.options import database_option
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
-    from holdfast.cli.shop import Event
-    from holdfast.domain.job import Job
-    from holdfast.domain.states import JobState
+    from holdfast.demo.day import Day
+    from holdfast.store import JobStats
 
 PLAIN_WIDTH = 150
 
-STORY = """\
-  mail-1002     failed once and was tried again
-  charge-1006   failed at its last attempt and is dead; order-1006, which waited for it, was cancelled
-  invoice-1001  was taken by worker-3, which vanished; when the lease lapsed, another worker did it
-  stock-1 to 3  share a singleton key: never two of them at once
-  report        waited for every order and every mail"""
+ABOUT = {
+    "orders": "async, 4 at a time in each worker",
+    "mails": "in threads, after their orders; the server hangs up now and then",
+    "stock": "share two scanners, however many workers there are",
+    "pictures": "in processes of their own; one of them crashes",
+    "money": "fails for good",
+    "clicks": "next to nothing, many times",
+    "report": "waits for every order and every mail",
+}
 
 
 @click.command(name="demo")
 @database_option
 def command(database_url: str | None) -> None:
-    """Run a little shop's jobs and show what happened.
+    """Run a little shop's jobs with real workers, kill one of them, and show what happened.
 
     Uses the embedded PostgreSQL, started if need be, or the database you name. The jobs live in a schema of
     their own, which is dropped at the end; yours are not touched.
@@ -44,24 +43,21 @@ def command(database_url: str | None) -> None:
     from rich.console import Console
 
     from holdfast.bench.scratch import ended_in_order
-    from holdfast.cli import shop
+    from holdfast.demo import day
     from holdfast.embedded import database_or_embedded
-    from holdfast.store import SyncStore
 
     # Without a terminal nobody folds lines for us, and a table squeezed into 80 columns is hard to read.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    began_s = time.monotonic()
     with (
         ended_in_order(),
         database_or_embedded(database_url, log=_say) as database,
         _scratch_schema(database.dsn) as schema,
-        SyncStore(database.dsn, schema=schema) as store,
     ):
-        _say(f'Holdfast is installed in the scratch schema "{schema}"; the shop opens.')
+        _say(f'Holdfast is installed in the scratch schema "{schema}"; the shop opens, with two workers.')
         with _Board(console) as board:
-            jobs = shop.run(store, board.show)
-    console.print(_results(jobs))
-    console.print(_summary(jobs, time.monotonic() - began_s), soft_wrap=True)
+            done = day.live(database.dsn, schema, board.show)
+    console.print(_table(done.stats))
+    console.print(_summary(done), soft_wrap=True)
 
 
 @contextmanager
@@ -80,18 +76,18 @@ def _scratch_schema(dsn: str) -> Generator[str]:
 
 
 class _Board:
-    """The shop's blackboard: on a terminal each job's state as it changes, elsewhere nothing."""
+    """The shop's blackboard: on a terminal how the jobs stand as they move, elsewhere only what happens."""
 
     def __init__(self, console: Console) -> None:
         from rich.live import Live
 
-        self._latest: dict[str, Event] = {}
         self._live = Live(console=console, transient=True) if console.is_terminal else None
 
-    def show(self, event: Event) -> None:
-        self._latest[event.job_id] = event
+    def show(self, stats: Mapping[str, JobStats], event: str) -> None:
+        if event:
+            _say(event)
         if self._live is not None:
-            self._live.update(self._table(), refresh=True)
+            self._live.update(_table(stats), refresh=True)
 
     def __enter__(self) -> _Board:
         if self._live is not None:
@@ -102,67 +98,52 @@ class _Board:
         if self._live is not None:
             self._live.stop()
 
-    def _table(self) -> Table:
-        table = _columns("job", "state", "worker")
-        for event in self._latest.values():
-            table.add_row(event.job_id, _coloured(event.state), event.worker_id or "")
-        return table
 
-
-def _results(jobs: list[Job]) -> Table:
-    from rich.text import Text
-
-    table = _columns("job", "task", "state", "failed", "lapsed", "worker", "took", "last error")
-    for job in jobs:
-        table.add_row(
-            job.job_id,
-            job.task,
-            _coloured(job.state),
-            str(job.attempts or ""),
-            str(job.lease_expiration_count or ""),
-            job.assignee_id or "",
-            _took(job),
-            Text(job.last_error or ""),
-        )
-    return table
-
-
-def _summary(jobs: list[Job], seconds: float) -> str:
-    states = Counter(job.state for job in jobs)
-    counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
-    failures = sum(job.attempts for job in jobs)
-    lapses = sum(job.lease_expiration_count for job in jobs)
-    return (
-        f"{len(jobs)} jobs in {seconds:.1f} s: {counts}; {failures} failed attempts, {lapses} lapsed lease.\n"
-        f"{STORY}\n"
-        "Next: README.md to begin, docs/lifecycle.md for what a job can go through, "
-        "`holdfast bench claim` for the speed of this machine."
-    )
-
-
-def _took(job: Job) -> str:
-    """From the first claim to the end, with every retry in between."""
-    if job.started_at is None or job.finalized_at is None:
-        return ""
-    return f"{(job.finalized_at - job.started_at).total_seconds() * 1000:.0f} ms"
-
-
-def _columns(*headings: str) -> Table:
+def _table(stats: Mapping[str, JobStats]) -> Table:
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in headings:
-        numeric = heading in ("failed", "lapsed", "took")
-        table.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "last error")
+    for heading in ("jobs", "waiting", "running", "completed", "to retry or dead", "failed attempts"):
+        table.add_column(heading, justify="left" if heading == "jobs" else "right", no_wrap=True)
+    table.add_column("", style="dim")
+    for group, each in stats.items():
+        table.add_row(
+            group,
+            _number(each.pending_jobs),
+            _number(each.running_jobs, "cyan"),
+            _number(each.completed_jobs, "green"),
+            _number(each.failed_jobs, "red"),
+            _number(each.total_retries, "yellow"),
+            ABOUT.get(group, ""),
+        )
     return table
 
 
-def _coloured(state: JobState) -> Text:
-    from rich.text import Text
+def _number(count: int, style: str = "") -> str:
+    shown = f"{count:,}" if count else ""
+    return f"[{style}]{shown}[/{style}]" if shown and style else shown
 
-    colours = {"COMPLETED": "green", "DEAD": "red", "RUNNING": "cyan"}
-    return Text(state.value, style=colours.get(state.value, "yellow"))
+
+def _summary(day: Day) -> str:
+    rate = day.jobs / day.seconds
+    lines = [f"{day.jobs:,} jobs in {day.seconds:.1f} s, {rate:,.0f} a second, a killed worker included."]
+    lines += _grouped("rescued", [(job_id, f"done by {worker} instead") for job_id, _, worker in day.rescued])
+    lines += _grouped("retried", [(job_id, error) for job_id, _, error in day.retried])
+    lines += _grouped("dead", [(job_id, error) for job_id, _, error in day.dead])
+    lines.append(
+        "Next: README.md to begin, docs/guides/tasks.md to write your own, "
+        "`holdfast bench drain` for the speed of this machine."
+    )
+    return "\n".join(lines)
+
+
+def _grouped(fate: str, found: list[tuple[str, str]]) -> list[str]:
+    """One line for all jobs of which the same is to be said."""
+    jobs: dict[str, list[str]] = {}
+    for job_id, said in found:
+        jobs.setdefault(said, []).append(job_id)
+    return [f"  {fate:8} {', '.join(sorted(ids))}: {said}" for said, ids in jobs.items()]
 
 
 def _say(message: str) -> None:

@@ -26,6 +26,8 @@ schema_option = click.option(
     "--schema",
     default=config.DEFAULT_SCHEMA,
     show_default=True,
+    envvar=config.SCHEMA_VARIABLE,
+    show_envvar=True,
     callback=_schema,
     help="Schema of the installation.",
 )

@@ -28,7 +28,7 @@ from holdfast.errors import DatabaseUnavailable
 from holdfast.queue.book import Entry
 from holdfast.queue.stream import OpenStream
 from holdfast.store import SettledAndClaimed, Settlement, SyncStore
-from holdfast.store.signals import Signals
+from holdfast.store.signals import Mode, Signals
 
 logger: Final = logging.getLogger("holdfast.queue")
 
@@ -155,6 +155,10 @@ class Feeder:
                 self._freed.remove(callback)
 
         return forget
+
+    def hears_signals(self) -> bool:
+        """Whether signals arrive, if any are sent."""
+        return self._signals.mode is Mode.LISTENING
 
     def add(self, stream: OpenStream, poll_s: float, active_s: float = ACTIVE_S) -> None:
         """Begin to claim for a stream, at once."""
@@ -296,21 +300,26 @@ class Feeder:
         with self._lock:
             stream = line.next_stream()
             signals, freed_signals = line.signals, self._freed_signals
-            claims = line.more or now >= line.poll_at
+            # Only this call, not one that began before it, answers somebody who asks for a look.
+            looks = [] if stream is None else stream.take_looks()
+            claims = line.more or now >= line.poll_at or bool(looks)
         if stream is None:
             return  # looked at again when there is room
         if stream.unsure and not self._make_sure(line, stream):
+            stream.put_back_looks(looks)
             return
         reports = stream.take_reports(MOST)
         asked = stream.ask(MOST, freeing=len(reports)) if claims else 0
         if not (asked or reports):
-            stream.looked(0)
+            stream.looked(0, looks)
             self._plan_poll(line)
             return
         sweeps = not line.more or now - line.swept_at > SWEEP_S
         answer = self._call(line, stream, reports, asked, sweeps)
         if answer is None:
+            stream.put_back_looks(looks)
             return
+        stream.looked(len(answer.claimed), looks)
         with self._lock:
             now = monotonic()
             if sweeps and asked:
@@ -357,7 +366,6 @@ class Feeder:
         stream.observe("claims.seconds", monotonic() - began)
         stream.reported(reports, answer.refused)
         self._enter(stream, answer.claimed)
-        stream.looked(len(answer.claimed))
         return answer
 
     def _plan_poll(self, line: Line) -> None:
@@ -507,13 +515,17 @@ class Feeder:
         self._paused_until = monotonic() + pause_s
         if self._failures == 1:
             logger.warning(
-                "streams cannot claim: %s; trying again until it works", reason, extra={"event": DATABASE_LOST}
+                "streams cannot claim: %s; trying again until it works",
+                reason,
+                extra={"event": DATABASE_LOST},
             )
 
     def _recover(self) -> None:
         if self._failures:
             logger.info(
-                "streams claim again, after %d failed attempts", self._failures, extra={"event": DATABASE_BACK}
+                "streams claim again, after %d failed attempts",
+                self._failures,
+                extra={"event": DATABASE_BACK},
             )
             self._failures = 0
             self._paused_until = -inf

@@ -3,7 +3,8 @@
 It has a connection of its own, so that no busy pool and no blocked event loop lets a lease lapse. One
 call extends what is still held and tells about the rest: cancelled, taken over, ended by somebody else.
 It is made three times within a lease, and at once when a signal says that somebody ended or cancelled a
-job of some stream.
+job of some stream. Where there are no signals, because none gets through or because they are switched off,
+it is made every second for the jobs of workers, who promise to see a cancellation by then.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ PER_LEASE: Final = 3
 SPACING_S: Final = 0.2
 """The shortest time between two looks that signals ask for."""
 
+UNTOLD_S: Final = 1.0
+"""How often a worker's jobs are looked at when nobody would tell of a cancellation."""
+
 MOST: Final = 1000
 RETRY_S: Final = 0.5
 
@@ -37,14 +41,24 @@ Holding: TypeAlias = tuple[OpenStream, str, str]
 class Keeper:
     """Keeps the jobs of some streams, delivered or not, until they are settled. Thread-safe."""
 
-    def __init__(self, dsn: str, schema: str, on_news: Callable[[OpenStream], None]) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        schema: str,
+        on_news: Callable[[OpenStream], None],
+        hears_signals: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._store = SyncStore(dsn, schema=schema, max_size=1)
         self._on_news = on_news
+        self._hears_signals = hears_signals
+        self._signals_are_sent = True
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._streams: set[OpenStream] = set()
         self._leases: Counter[float] = Counter()
         """How many streams there are for each length of a lease: few lengths, many streams."""
+        self._workers = 0
+        """How many of the streams are workers'."""
         self._asked_at = inf
         self._failing = False
         self._stopping = False
@@ -56,6 +70,9 @@ class Keeper:
         with self._lock:
             self._streams.add(stream)
             self._leases[stream.terms.lease_s] += 1
+            if stream.terms.for_worker:
+                self._workers += 1
+                self._asked_at = min(self._asked_at, monotonic())  # to learn whether signals are sent
             self._wake.notify()
 
     def look(self) -> None:
@@ -81,6 +98,8 @@ class Keeper:
             looked_at = monotonic()
             try:
                 self._extend(streams)
+                if self._workers:
+                    self._signals_are_sent = self._store.is_notify_enabled(timeout_s=UNTOLD_S)
             except Exception as error:
                 if not self._failing:
                     self._failing = True
@@ -97,14 +116,21 @@ class Keeper:
         """Wait until it is time to look again: the streams to look at, or None at the end."""
         with self._lock:
             while not self._stopping:
-                every_s = min(self._leases, default=inf) / PER_LEASE
-                due = min(looked_at + every_s, max(self._asked_at, looked_at + SPACING_S))
+                due = min(looked_at + self._every_s(), max(self._asked_at, looked_at + SPACING_S))
                 wait_s = due - monotonic()
                 if wait_s <= 0:
                     self._asked_at = inf
                     return list(self._streams)
-                self._wake.wait(None if wait_s == inf else wait_s)
+                # Signals may be lost meanwhile, and nobody would tell of that either.
+                longest_s = UNTOLD_S if self._workers else inf
+                self._wake.wait(None if wait_s == inf else min(wait_s, longest_s))
             return None
+
+    def _every_s(self) -> float:
+        """How often to look though nobody has asked for it."""
+        every_s = min(self._leases, default=inf) / PER_LEASE
+        untold = self._workers and not (self._signals_are_sent and self._hears_signals())
+        return min(every_s, UNTOLD_S) if untold else every_s
 
     def _extend(self, streams: list[OpenStream]) -> None:
         by_lease: defaultdict[float, list[Holding]] = defaultdict(list)
@@ -133,3 +159,4 @@ class Keeper:
             with self._lock:
                 self._streams -= set(over)
                 self._leases -= Counter(stream.terms.lease_s for stream in over)
+                self._workers -= sum(stream.terms.for_worker for stream in over)

@@ -196,11 +196,20 @@ class OpenStream:
             if report[0] in refusals:
                 self._refused(report, refusals[report[0]])
 
-    def looked(self, found: int) -> None:
-        """Tell those who asked for a look what it brought."""
+    def take_looks(self) -> list[Future[int]]:
+        """Those who ask for a look, to be answered by the call that begins now."""
         with self._lock:
             looks, self._looks = self._looks, []
-        for look in looks:
+        return looks
+
+    def put_back_looks(self, looks: list[Future[int]]) -> None:
+        """The call came to nothing: the next one is to answer."""
+        with self._lock:
+            self._looks = looks + self._looks
+
+    def looked(self, found: int, looks: list[Future[int]] | None = None) -> None:
+        """Tell those who asked for a look, or all of them, what it brought."""
+        for look in self.take_looks() if looks is None else looks:
             if not look.done():
                 look.set_result(found)
 

@@ -56,7 +56,7 @@ class Streams:
                 raise QueueClosed("the queue is closed: no stream can be opened")
             if self._feeder is None or self._keeper is None:
                 self._feeder = Feeder.share(self._dsn, self._schema)
-                self._keeper = Keeper(self._dsn, self._schema, self.news)
+                self._keeper = Keeper(self._dsn, self._schema, self.news, self._feeder.hears_signals)
                 self._forget_freed = self._feeder.on_freed(self._keeper.look)
             self._open.add(stream)
             # Under the lock, so that a close meanwhile does not end it before it has begun.
@@ -122,12 +122,12 @@ class Streams:
             if stream is not None and stream.cancelling(job_id):
                 self.news(stream)
 
-    def close(self) -> bool:
+    def close(self, timeout_s: float = CLOSE_S) -> bool:
         """End every stream, hand back what was not delivered, stop the threads; in a few seconds at most.
 
         False if something could not be handed back or written down in that time.
         """
-        until = monotonic() + CLOSE_S
+        until = monotonic() + timeout_s
         with self._lock:
             self._closed = True
             streams, self._open = self._open, set()
@@ -145,7 +145,7 @@ class Streams:
             logger.warning(
                 "%d streams could not hand their jobs back within %.0f s; they come back as leases end",
                 len(late),
-                CLOSE_S,
+                timeout_s,
             )
         feeder.release(max(0.1, until - monotonic()))
         keeper.join(max(0.1, until - monotonic()))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import psycopg
 from psycopg.rows import TupleRow, tuple_row
@@ -20,6 +21,9 @@ from holdfast.store.sqlstates import refusal
 from holdfast.store.trial import Trial
 
 R = TypeVar("R")
+
+_TAKE_S: Final = 0.1
+"""How long to wait for a connection that was idle a moment ago."""
 
 
 class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCalls):
@@ -46,7 +50,7 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
         """Close all connections, those in use as their calls end, within five seconds, server or not."""
         self._closed = True
         self._pacing.close()
-        idle = [await self._pool.getconn() for _ in range(self._pool.get_stats()["pool_available"])]
+        idle = await self._take_idle_connections()
         try:
             await self._pool.close(timeout=CLOSE_S)
         except asyncio.CancelledError:
@@ -84,6 +88,13 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
             else:
                 return call.parse(rows)
             await asyncio.sleep(pause_s)
+
+    async def _take_idle_connections(self) -> list[DeadlineAsyncConnection]:
+        taken: list[DeadlineAsyncConnection] = []
+        with suppress(PoolTimeout, PoolClosed):  # a call was faster, and will close what it took
+            for _ in range(self._pool.get_stats()["pool_available"]):
+                taken.append(await self._pool.getconn(timeout=_TAKE_S))
+        return taken
 
     async def _attempt(self, trial: Trial[Any]) -> Rows:
         conn = await self._connection(trial)

@@ -52,6 +52,7 @@ class Actor:
             stderr=self._stderr,
             text=True,
         )
+        self._said_before = 0
         self._numbers = count(1)
         self._heard: list[Message] = []
         self._news = threading.Condition()
@@ -65,9 +66,10 @@ class Actor:
 
     @property
     def said(self) -> str:
-        """What it wrote to stderr, its log."""
-        self._stderr.seek(0)
-        return self._stderr.read().decode()
+        """What it has written to stderr, its log, for this test."""
+        # Without seeking: the process writes where this file stands.
+        size = os.fstat(self._stderr.fileno()).st_size
+        return os.pread(self._stderr.fileno(), size - self._said_before, self._said_before).decode()
 
     # What it is asked
 
@@ -186,6 +188,7 @@ class Actor:
 
     def forget(self) -> None:
         """Everything it said before is of no interest any more."""
+        self._said_before = os.fstat(self._stderr.fileno()).st_size
         with self._news:
             self._heard.clear()
 

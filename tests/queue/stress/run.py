@@ -69,6 +69,8 @@ def run(dsn: str, directory: Path, seed: int, size: Size) -> Findings:
     found = check(history)
     stories = [story_of(history, job) for job in {violation.job for violation in found.violations}]
     (directory / "violations.txt").write_text("\n\n".join(stories))
+    if found.violations:
+        (directory / "changes.txt").write_text("\n".join(map(str, history.changes)))
     return found
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.queue.stress.soak '{"dsn": …, "face": "sync", "jobs": 1000000, "reports": 10}'
 
-Prints a line of JSON for each report, {"done": …, "rss": bytes, "objects": …}, and at the end what is left:
+Prints a line of JSON for each report, {"done": …, "rss": bytes, "blocks": …}, and at the end what is left:
 {"left": {"class": how many}}, once when all is settled and once when the queue is closed.
 """
 
@@ -39,8 +39,11 @@ class Soak:
     reported: int = 0
 
     def next_jobs(self) -> list[Job]:
-        """The next to be enqueued, so that there is always something in line, and never much."""
-        count = min(BATCH, self.jobs - self.enqueued)
+        """The next to be enqueued, so that there is always something in line, and never much.
+
+        At a report there is nothing: what is alive then is not alive for a job under way.
+        """
+        count = min(BATCH, self.jobs - self.enqueued, self.reported + self.every - self.enqueued)
         if count <= 0 or self.enqueued - self.done > 2 * BATCH:
             return []
         first = self.enqueued
@@ -55,7 +58,7 @@ class Soak:
     def report(self) -> None:
         self.reported = self.done
         gc.collect()
-        say(done=self.done, rss=rss(), objects=len(gc.get_objects()))
+        say(done=self.done, rss=rss(), blocks=sys.getallocatedblocks())
 
 
 def rss() -> int:
@@ -94,8 +97,6 @@ def run_sync(dsn: str, soak: Soak) -> None:
                 queue.enqueue_jobs(soak.next_jobs())
         del stream, batch
         say_what_is_left()
-    del queue
-    say_what_is_left()
 
 
 async def run_async(dsn: str, soak: Soak) -> None:
@@ -112,8 +113,6 @@ async def run_async(dsn: str, soak: Soak) -> None:
                 await queue.enqueue_jobs(soak.next_jobs())
         del stream, batch
         say_what_is_left()
-    del queue
-    say_what_is_left()
 
 
 def main() -> None:
@@ -123,6 +122,7 @@ def main() -> None:
         run_sync(config["dsn"], soak)
     else:
         asyncio.run(run_async(config["dsn"], soak))
+    say_what_is_left()
 
 
 if __name__ == "__main__":

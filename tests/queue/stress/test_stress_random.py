@@ -33,6 +33,6 @@ def test_threads_and_tasks_on_two_processes_do_everything_at_random_and_every_en
         f"\n{(tmp_path / 'violations.txt').read_text()[:5000]}"
     )
     # A run in which little happened proves little.
-    assert found.figures["claims"] >= size.jobs
+    assert found.figures["deliveries"] >= size.jobs // 2
     for verb in ("complete_job", "fail_job", "cancel_jobs", "requeue_job", "reschedule_job", "stop_job"):
         assert found.figures[f"{verb} ok"] > 0, figures

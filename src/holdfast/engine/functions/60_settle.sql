@@ -343,7 +343,7 @@ begin
       ) as asked
       order by asked.place);
   end if;
-  v_named := coalesce(v_named, array_fill(false, array[cardinality(v_ids)]));
+  v_named := coalesce(v_named, array_fill(false, array[coalesce(cardinality(v_ids), 0)]));
 
   return query
     select

@@ -31,7 +31,8 @@ end $$;
 -- A worker's keeper: extend what is still its own and learn about the rest. Verdicts, in the order given:
 --   extended; cancelling (extended too: stop the handler); lapsed (nobody has claimed it since: carry on, a late result is
 --   welcome); taken (claimed by another or handed back: stop, nothing you write counts); ended (somebody finished it).
--- Guard: id + lease + not lapsed, under the row lock, taken in id order.
+-- Guard: id + lease + not lapsed, under the row lock, taken in id order. A job that somebody is changing right now is left as
+-- it is: waiting for one would let all others lapse.
 create or replace function extend_leases(p_job_ids text[], p_lease_ids text[], p_seconds double precision)
 returns table (job_id text, verdict text, state job_state, lease_expires_at timestamptz, slot_forfeited boolean)
 language plpgsql security definer
@@ -70,7 +71,7 @@ begin
     ) as asked
     join jobs job on job.id = asked.id and _public_id(job.name, job.id) = asked.job_id
     where job.lease_id::text = asked.lease_id
-    for update of job
+    for update of job skip locked
   ) as held;
 
   v_now := _clock();
@@ -101,7 +102,7 @@ begin
       end,
       coalesce(job.state, ended.state),
       job.lease_expires_at,
-      coalesce(ended.forfeited_stream_id is not null, false)
+      coalesce(ended.forfeited_stream_id is not null and ended.lease_id::text = asked.lease_id, false)
     from unnest(v_ids, p_job_ids, p_lease_ids) with ordinality as asked (id, job_id, lease_id, place)
     left join jobs job on job.id = asked.id and _public_id(job.name, job.id) = asked.job_id
     left join archived_jobs ended on ended.id = asked.id and _public_id(ended.name, ended.id) = asked.job_id

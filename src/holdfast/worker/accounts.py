@@ -1,0 +1,90 @@
+"""What is counted and logged of the jobs a worker runs."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.domain.job import ClaimedJob
+from holdfast.domain.outcome import Completed, Failed, Outcome, Rescheduled
+
+if TYPE_CHECKING:
+    from holdfast.telemetry import Metrics
+
+logger: Final = logging.getLogger("holdfast.worker")
+
+
+class Accounts:
+    """The metrics and log lines of one worker."""
+
+    def __init__(self, metrics: Metrics, worker_id: str, lease_s: float) -> None:
+        self._metrics = metrics
+        self._worker_id = worker_id
+        self._lease_s = lease_s
+
+    def started(self, job: ClaimedJob) -> None:
+        """A job is about to run: how long it was due before. By the database's clock alone."""
+        claimed_at = job.lease_expires_at.timestamp() - self._lease_s
+        self._metrics.observe("jobs.wait_seconds", max(0.0, claimed_at - job.available_at.timestamp()))
+
+    def ran(self, seconds: float) -> None:
+        self._metrics.observe("jobs.run_seconds", seconds)
+
+    def ended(self, job: ClaimedJob, outcome: Outcome) -> None:
+        """What is about to be written down of a job."""
+        match outcome:
+            case Completed():
+                self._metrics.count("jobs.completed")
+            case Failed():
+                self._failed(job, outcome)
+            case Rescheduled():
+                reason = outcome.reason.partition(":")[0]
+                self._metrics.count(f"jobs.rescheduled.{reason}")
+                logger.info(
+                    "job %s is rescheduled (%s)",
+                    job.job_id,
+                    outcome.reason,
+                    extra={"event": "job.rescheduled", "reason": reason, **self._about(job)},
+                )
+            case _:
+                self._metrics.count("jobs.stopped")
+
+    def lost(self, job: ClaimedJob) -> None:
+        """Somebody else has a job that is running here."""
+        self._metrics.count("jobs.lost")
+        logger.warning(
+            "job %s is not ours any more; its handler is told to stop",
+            job.job_id,
+            extra={"event": "job.lost", **self._about(job)},
+        )
+
+    def refused(self, job_id: str, outcome: Outcome, reason: str) -> None:
+        """What was to be written down of a job does not count."""
+        self._metrics.count("jobs.lost")
+        logger.warning(
+            "job %s was lost: that it is %s was refused (%s)",
+            job_id,
+            type(outcome).__name__.lower(),
+            reason,
+            extra={"event": "job.lost", "job_id": job_id, "worker_id": self._worker_id},
+        )
+
+    def _failed(self, job: ClaimedJob, outcome: Failed) -> None:
+        dead = outcome.permanent
+        self._metrics.count("jobs.dead" if dead else "jobs.failed")
+        logger.warning(
+            "job %s %s: %s",
+            job.job_id,
+            "is dead" if dead else f"failed, next in {outcome.delay_s:.3g} s",
+            outcome.message,
+            extra={"event": "job.dead" if dead else "job.failed", **self._about(job)},
+        )
+
+    def _about(self, job: ClaimedJob) -> dict[str, Any]:
+        return {
+            "job_id": job.job_id,
+            "task": job.task,
+            "queue": job.queue,
+            "attempt": job.attempts + 1,
+            "worker_id": self._worker_id,
+        }

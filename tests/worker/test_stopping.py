@@ -1,0 +1,377 @@
+"""A worker that stops: nothing more is claimed, what runs may finish, and what does not is handed back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import Holdfast, JobContext, Retry
+from holdfast.domain.states import JobState
+from tests.queue.proxy import proxied
+from tests.store.servers import OwnServer
+from tests.worker import app
+from tests.worker.hands import PATIENCE_S, at_work, events, happens, in_thread, until
+
+pytestmark = pytest.mark.anyio
+
+
+async def stopped(worker: Any) -> float:
+    """Leave the worker; how long it took."""
+    began = monotonic()
+    await worker.__aexit__(None, None, None)
+    return monotonic() - began
+
+
+async def test_a_stop_claims_nothing_more_and_lets_running_jobs_finish(
+    hf: Holdfast, caplog: pytest.LogCaptureFixture
+) -> None:
+    began, told = asyncio.Event(), threading.Event()
+    seen: list[bool] = []
+
+    @hf.task(name="on_loop", context=True)
+    async def on_loop(context: JobContext) -> str:
+        seen.append(context.shutting_down())
+        began.set()
+        await until(context.shutting_down)
+        told.set()
+        await asyncio.sleep(0.3)
+        assert not context.cancelled()
+        return "finished"
+
+    @hf.task(name="in_thread", context=True)
+    def in_a_thread(context: JobContext) -> str:
+        assert told.wait(PATIENCE_S)
+        assert context.shutting_down()
+        return "finished"
+
+    @hf.task(name="late")
+    async def late() -> None: ...
+
+    handles = [await on_loop.aenqueue(), await in_a_thread.aenqueue()]
+    worker = hf.worker({"default": 10}, shutdown_timeout=PATIENCE_S)
+    async with worker:
+        await happens(began)
+        worker.stop()
+        after = await late.aenqueue()
+
+    assert seen == [False]
+    assert [await handle.aresult(1) for handle in handles] == ["finished", "finished"]
+    assert await after.astate() is JobState.INITIAL_PENDING
+    assert worker.settled
+    assert [len(events(caplog, event)) for event in ("worker.started", "worker.stopped")] == [1, 1]
+    lines = [record.getMessage() for record in events(caplog, "worker.stopping")]
+    assert any("jobs still run" in line for line in lines), lines
+
+
+async def test_a_job_claimed_and_not_begun_goes_back_without_an_attempt(
+    hf: Holdfast, conn: psycopg.Connection[Any]
+) -> None:
+    """The loop is blocked, so that claimed jobs wait for it when the stop comes."""
+    claimed = threading.Event()
+
+    @hf.task(name="block")
+    async def block() -> None:
+        assert claimed.wait(PATIENCE_S)  # blocks the loop
+        worker.stop()
+
+    @hf.task(name="next")
+    async def following() -> None: ...
+
+    worker = hf.worker({"default": 3})
+    async with worker:
+        await block.aenqueue()
+        await until(lambda: worker.running)
+        waiting = await asyncio.to_thread(_enqueue_and_wait, following, conn, claimed)
+
+    for handle in waiting:
+        job = await handle.ainfo()
+        assert (job.state, job.attempts) == (JobState.RESCHEDULED, 0)
+
+
+def _enqueue_and_wait(task: Any, conn: psycopg.Connection[Any], claimed: threading.Event) -> list[Any]:
+    handles = [task.enqueue(), task.enqueue()]
+    query = "select count(*) from holdfast.jobs where state = 'RUNNING'"
+    deadline = monotonic() + PATIENCE_S
+    while conn.execute(query).fetchone() != (3,):
+        assert monotonic() < deadline
+    claimed.set()
+    return handles
+
+
+async def test_at_the_timeout_handlers_are_told_and_those_that_give_way_are_handed_back(
+    hf: Holdfast, shop: Holdfast, conn: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    began = [threading.Event(), threading.Event()]
+
+    @app.hf.task(name=f"{tmp_path}.loop")
+    async def on_loop() -> None:
+        began[0].set()
+        await asyncio.sleep(PATIENCE_S * 3)
+
+    @app.hf.task(name=f"{tmp_path}.thread", context=True)
+    def in_a_thread(context: JobContext) -> None:
+        began[1].set()
+        while True:
+            context.check_cancelled()
+            threading.Event().wait(0.01)
+
+    file = tmp_path / "process"
+    handles = [
+        await on_loop.aenqueue(),
+        await in_a_thread.aenqueue(),
+        await app.linger_in_process.aenqueue(str(file), 600),
+    ]
+    worker = shop.worker({"default": 10}, shutdown_timeout=0.5)
+    await worker.__aenter__()
+    for event in began:
+        await in_thread(event.wait)
+    await until(file.exists)
+    took_s = await stopped(worker)
+
+    assert worker.settled
+    assert 0.5 <= took_s < 0.5 + 5
+    for handle in handles:
+        job = await handle.ainfo()
+        assert (job.state, job.attempts, job.error_message) == (JobState.RESCHEDULED, 0, None)
+    reasons = conn.execute("select input_data ->> 'reason' from holdfast.jobs_trace").fetchall()
+    assert reasons == [("shutdown",)] * 3
+
+
+async def test_handlers_that_do_not_give_way_are_handed_back_after_a_second_and_what_they_say_does_not_count(
+    hf: Holdfast,
+) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    @hf.task(name="deaf")
+    def deaf() -> str:
+        began.set()
+        assert may_end.wait(PATIENCE_S)
+        return "too late"
+
+    handle = await deaf.aenqueue()
+    worker = hf.worker({"default": 1}, shutdown_timeout=0.2)
+    await worker.__aenter__()
+    await in_thread(began.wait)
+    took_s = await stopped(worker)
+    may_end.set()
+
+    assert 1.2 <= took_s < 1.2 + 4
+    job = await handle.ainfo()
+    assert (job.state, job.attempts, job.result) == (JobState.RESCHEDULED, 0, None)
+
+
+async def test_what_a_handler_finishes_in_its_last_second_counts(hf: Holdfast) -> None:
+    began = asyncio.Event()
+
+    @hf.task(name="quick")
+    async def quick() -> str:
+        began.set()
+        try:
+            await asyncio.sleep(PATIENCE_S * 3)
+        except asyncio.CancelledError:
+            return "just in time"
+        return "never"
+
+    handle = await quick.aenqueue()
+    worker = hf.worker({"default": 1}, shutdown_timeout=0.1)
+    await worker.__aenter__()
+    await happens(began)
+    await stopped(worker)
+
+    assert await handle.aresult(1) == "just in time"
+
+
+async def test_a_job_that_was_timed_out_and_does_not_end_is_failed_and_not_handed_back(hf: Holdfast) -> None:
+    told, may_end = threading.Event(), threading.Event()
+
+    @hf.task(name="deaf", timeout=0.1, context=True)
+    def deaf(context: JobContext) -> None:
+        while not context.cancelled():
+            threading.Event().wait(0.01)
+        told.set()
+        may_end.wait(PATIENCE_S)
+
+    handle = await deaf.aenqueue()
+    worker = hf.worker({"default": 1}, shutdown_timeout=0)
+    await worker.__aenter__()
+    await in_thread(told.wait)
+    await stopped(worker)
+    may_end.set()
+
+    job = await handle.ainfo()
+    assert (job.state, job.attempts) == (JobState.FAILED_RETRY, 1)
+    assert "timed out after 0.1 s" in (job.error_message or "")
+
+
+async def test_a_job_that_is_being_cancelled_and_does_not_stop_is_left_to_lapse(hf: Holdfast) -> None:
+    told, may_end = threading.Event(), threading.Event()
+
+    @hf.task(name="deaf", context=True)
+    def deaf(context: JobContext) -> None:
+        while not context.cancelled():
+            threading.Event().wait(0.01)
+        told.set()
+        may_end.wait(PATIENCE_S)
+
+    handle = await deaf.aenqueue()
+    worker = hf.worker({"default": 1}, shutdown_timeout=0, lease=3)
+    await worker.__aenter__()
+    await until(lambda: worker.running)
+    await handle.acancel()
+    await in_thread(told.wait)
+    await stopped(worker)
+    may_end.set()
+
+    assert await handle.astate() is JobState.CANCELLING
+    async with at_work(hf, {"other": 1}, lease=3, poll_idle=0.2):
+        await until(lambda: hf.jobs.get(handle.job_id).job.state is JobState.UNKNOWN_STOPPED)
+
+
+async def test_a_second_stop_hurries(hf: Holdfast) -> None:
+    began = asyncio.Event()
+
+    @hf.task(name="long")
+    async def long() -> None:
+        began.set()
+        await asyncio.sleep(PATIENCE_S * 3)
+
+    handle = await long.aenqueue()
+    worker = hf.worker({"default": 1}, shutdown_timeout=PATIENCE_S * 2)
+    run = asyncio.create_task(worker.run())
+    await happens(began)
+    worker.stop()
+    await asyncio.sleep(0.1)
+    assert not run.done()
+    hurried_at = monotonic()
+    worker.stop()
+    async with asyncio.timeout(PATIENCE_S):
+        await run
+
+    assert monotonic() - hurried_at < 5
+    assert worker.settled
+    assert await handle.astate() is JobState.RESCHEDULED
+
+
+async def test_a_worker_ends_in_time_with_the_database_gone_and_says_that_it_could_not_settle(
+    database: str, conn: psycopg.Connection[Any]
+) -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+    with proxied(database) as proxy:
+        hf = Holdfast(proxy.dsn)
+
+        @hf.task(name="job")
+        async def job() -> None:
+            began.set()
+            await happens(go_on)
+
+        handle = await job.aenqueue()
+        worker = hf.worker({"default": 1}, shutdown_timeout=0.5)
+        await worker.__aenter__()
+        await happens(began)
+        proxy.close()
+        go_on.set()
+        took_s = await stopped(worker)
+        await hf.aclose()
+
+    print(f"stopped {took_s - 0.5:.2f} s after the timeout, with the database gone")
+    assert not worker.settled
+    assert took_s < 0.5 + 5
+    assert conn.execute("select state::text from holdfast.jobs").fetchall() == [("RUNNING",)]
+    assert handle.job_id
+
+
+async def test_a_worker_ends_in_time_with_a_database_that_does_not_answer(open_directory: Path) -> None:
+    """Progress and resources are asked for when the server falls silent."""
+    server = OwnServer(open_directory / "pg")
+    hf = Holdfast(server.dsn)
+    began = asyncio.Event()
+
+    @hf.task(name="talk", context=True)
+    async def talk(context: JobContext) -> None:
+        for step in range(10**6):
+            context.progress(step)
+            began.set()
+            await asyncio.sleep(0.01)
+
+    @hf.task(name="guarded", resources=["key"], retry=Retry(1))
+    async def guarded() -> None: ...
+
+    await talk.aenqueue()
+    worker = hf.worker({"default": 5}, shutdown_timeout=0.5, lease=30)
+    await worker.__aenter__()
+    try:
+        await happens(began)
+        pids = server.pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(1.5)
+        took_s = await stopped(worker)
+        closing = monotonic()
+        await hf.aclose()
+        print(
+            f"stopped {took_s - 0.5:.2f} s after the timeout, with a silent database; "
+            f"the app closed in {monotonic() - closing:.2f} s"
+        )
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        server.stop()
+
+    assert not worker.settled
+    assert took_s < 0.5 + 5
+
+
+async def test_an_outcome_is_not_forgotten_while_the_last_progress_is_written(
+    hf: Holdfast, conn: psycopg.Connection[Any]
+) -> None:
+    began = asyncio.Event()
+
+    @hf.task(name="busy", context=True)
+    async def busy(context: JobContext) -> str:
+        began.set()
+        await until(context.shutting_down)
+        context.progress(1, 1)
+        return "finished"
+
+    handle = await busy.aenqueue()
+    worker = hf.worker({"default": 1}, shutdown_timeout=PATIENCE_S)
+    await worker.__aenter__()
+    await happens(began)
+    with conn.transaction():
+        conn.execute("select from holdfast.jobs for update")  # progress has to wait
+        ending = asyncio.create_task(stopped(worker))
+        await asyncio.sleep(0.5)
+    await ending
+
+    assert await handle.aresult(1) == "finished"
+
+
+async def test_draining_a_worker_that_is_stopped_meanwhile_does_not_wait_for_ever(hf: Holdfast) -> None:
+    from holdfast.errors import QueueClosed
+
+    began, may_end = threading.Event(), threading.Event()
+
+    @hf.task(name="deaf", retry=Retry(1))
+    def deaf() -> None:
+        began.set()
+        may_end.wait(PATIENCE_S)
+
+    await deaf.aenqueue()
+    worker = hf.worker({"default": 1}, shutdown_timeout=0)
+    await worker.__aenter__()
+    await in_thread(began.wait)
+    draining = asyncio.create_task(worker.drain())
+    await stopped(worker)
+    may_end.set()
+
+    with pytest.raises(QueueClosed):
+        async with asyncio.timeout(PATIENCE_S):
+            await draining
