@@ -397,3 +397,24 @@ def test_generated_ids_reach_their_jobs(conn: Connection) -> None:
 
     assert settle(conn, job_id, "complete", lease)["ok"]
     assert state(conn, job_id) == "COMPLETED"
+
+
+def test_a_heartbeat_whose_settle_is_refused_claims_no_more_than_there_is_room_for(conn: Connection) -> None:
+    """A job that is being cancelled cannot fail: it stays held, and its slot with it."""
+    submit_many(conn, "abcd")
+    held = claim(conn, limit=2)
+    call(conn, "cancel_job", p_job_id=held[0]["job_id"], p_worker_id="person")
+
+    beat = call(
+        conn,
+        "settle_and_claim",
+        p_job_ids=[row["job_id"] for row in held],
+        p_operations=["fail", "complete"],
+        p_lease_ids=[row["lease_id"] for row in held],
+        p_worker_id="w",
+        p_queues=["q"],
+        p_limit=2,
+    )
+
+    assert [row["kind"] for row in beat] == ["refused", "claimed"]
+    assert len(rows(conn, "select 1 from holdfast.jobs where state in ('RUNNING', 'CANCELLING')")) == 2

@@ -250,3 +250,40 @@ def test_a_setting_that_cannot_be_is_refused_by_name(wrong: dict[str, Any], name
 def test_queues_that_cannot_be_are_refused(queues: Any) -> None:
     with pytest.raises(InvalidArgument):
         Holdfast("postgresql://nowhere").worker(queues)
+
+
+async def test_after_a_claim_that_found_something_the_next_follows_at_once(
+    hf: Holdfast, conn: psycopg.Connection[Any]
+) -> None:
+    """Neither signals nor polls can help here."""
+    conn.execute("select holdfast.set_notify(false)")
+
+    @hf.task(name="quick")
+    async def quick() -> None: ...
+
+    await hf.aenqueue_many([quick.job() for _ in range(40)])
+    began = monotonic()
+    async with at_work(hf, {"default": 2}, poll_active=PATIENCE_S * 2, poll_idle=PATIENCE_S * 2):
+        await until(lambda: hf.metrics.snapshot().get("jobs.completed", 0) == 40)
+
+    assert monotonic() - began < PATIENCE_S
+
+
+async def test_more_than_a_thousand_jobs_a_second_with_ten_runners(hf: Holdfast) -> None:
+    @hf.task(name="noop")
+    async def noop() -> None: ...
+
+    await hf.aenqueue_many([noop.job() for _ in range(5000)], returning=False)
+    async with at_work(hf, {"default": 10}) as worker:
+        await until(lambda: hf.metrics.snapshot().get("jobs.completed", 0) >= 1000)
+        began, done = monotonic(), hf.metrics.snapshot()["jobs.completed"]
+        await drained(worker)
+        rate = (5000 - done) / (monotonic() - began)
+
+    measured = hf.metrics.snapshot()
+    print(
+        f"{rate:.0f} jobs/s with 10 runners; "
+        f"a claim takes {measured['claims.seconds.p50'] * 1000:.1f} ms, "
+        f"{measured['claims.seconds.p99'] * 1000:.1f} ms at the 99th percentile"
+    )
+    assert rate > 1000

@@ -87,9 +87,9 @@ async def test_a_job_claimed_and_not_begun_goes_back_without_an_attempt(
 
     worker = hf.worker({"default": 3})
     async with worker:
+        enqueueing = asyncio.create_task(asyncio.to_thread(_enqueue_and_wait, following, conn, claimed))
         await block.aenqueue()
-        await until(lambda: worker.running)
-        waiting = await asyncio.to_thread(_enqueue_and_wait, following, conn, claimed)
+        waiting = await enqueueing
 
     for handle in waiting:
         job = await handle.ainfo()
@@ -97,11 +97,15 @@ async def test_a_job_claimed_and_not_begun_goes_back_without_an_attempt(
 
 
 def _enqueue_and_wait(task: Any, conn: psycopg.Connection[Any], claimed: threading.Event) -> list[Any]:
-    handles = [task.enqueue(), task.enqueue()]
+    def wait_until_claimed(jobs: int) -> None:
+        deadline = monotonic() + PATIENCE_S
+        while conn.execute(query).fetchone() != (jobs,):
+            assert monotonic() < deadline
+
     query = "select count(*) from holdfast.jobs where state = 'RUNNING'"
-    deadline = monotonic() + PATIENCE_S
-    while conn.execute(query).fetchone() != (3,):
-        assert monotonic() < deadline
+    wait_until_claimed(1)
+    handles = [task.enqueue(), task.enqueue()]
+    wait_until_claimed(3)
     claimed.set()
     return handles
 

@@ -9,23 +9,21 @@ one call: it settles and claims for one stream, and brings back when to look aga
 
 from __future__ import annotations
 
-import heapq
 import logging
 import os
 import random
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from itertools import count
 from math import inf
 from time import monotonic
-from typing import Final, TypeAlias
+from typing import Final
 
 from holdfast.domain.job import ClaimedJob
-from holdfast.domain.outcome import Undelivered
 from holdfast.errors import DatabaseUnavailable
-from holdfast.queue.book import Entry
+from holdfast.queue import returns
+from holdfast.queue.lines import Line, Lines
+from holdfast.queue.returns import MOST
 from holdfast.queue.stream import OpenStream
 from holdfast.store import SettledAndClaimed, Settlement, SyncStore
 from holdfast.store.signals import Mode, Signals
@@ -44,49 +42,12 @@ GATHER_S: Final = 0.005
 SOONEST_S: Final = 0.02
 """The shortest wait for a moment the database named: it may be that of a job others are busy with."""
 
-MOST: Final = 1000
-"""The largest claim; more room is filled by several."""
-
 CALL_S: Final = 5.0
-HAND_BACK_S: Final = 3.0
 LONGEST_PAUSE_S: Final = 5.0
 
 DATABASE_LOST: Final = "database.lost"
 DATABASE_BACK: Final = "database.back"
 """The events of log lines, once each however long it takes."""
-
-Filter: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
-"""Queues and tags."""
-
-
-@dataclass(slots=True, eq=False)
-class Line:
-    """All streams that ask for the same jobs."""
-
-    filter: Filter
-    active_s: float
-    poll_s: float
-    streams: set[OpenStream] = field(default_factory=set[OpenStream])
-    roomy: OrderedDict[OpenStream, None] = field(default_factory=OrderedDict[OpenStream, None])
-    """Those that may need a look, in the order of their turns; those with outcomes to tell come first."""
-    look_at: float = inf
-    poll_at: float = -inf
-    """When to claim though nothing is known to wait; a look before that only writes down outcomes."""
-    swept_at: float = -inf
-    idle_s: float = 0.0
-    more: bool = True
-    """Whether there may be jobs that nobody has looked for yet."""
-    signals: int = 0
-
-    def next_stream(self) -> OpenStream | None:
-        """The stream whose turn it is, among those with room or something to report."""
-        while self.roomy:
-            stream = next(iter(self.roomy))
-            if stream.needs_a_look:
-                self.roomy.move_to_end(stream)
-                return stream
-            del self.roomy[stream]
-        return None
 
 
 class Feeder:
@@ -99,15 +60,13 @@ class Feeder:
         self._key = (dsn, schema)
         self._pid = os.getpid()
         self._users = 0
-        self._schema = schema
+        self._need = f"{schema}.need."
+        self._freed_channel = f"{schema}.freed"
         self._store = SyncStore(dsn, schema=schema, max_size=1)
         self._signals = Signals.share(dsn)
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
-        self._lines: dict[Filter, Line] = {}
-        self._by_channel: dict[str, set[Line]] = {}
-        self._agenda: list[tuple[float, int, Line]] = []
-        self._turns = count()
+        self._lines = Lines()
         self._errands: OrderedDict[OpenStream, None] = OrderedDict()
         self._freed: list[Callable[[], None]] = []
         self._freed_signals = 0
@@ -162,20 +121,9 @@ class Feeder:
 
     def add(self, stream: OpenStream, poll_s: float, active_s: float = ACTIVE_S) -> None:
         """Begin to claim for a stream, at once."""
-        asked: Filter = (stream.terms.queues, stream.terms.tags)
         with self._lock:
-            line = self._lines.get(asked)
-            if line is None:
-                line = self._lines[asked] = Line(asked, active_s, poll_s)
-                for queue in stream.terms.queues:
-                    self._by_channel.setdefault(self._channel(queue), set()).add(line)
-                self._listen()
-            line.poll_s = min(line.poll_s, poll_s)
-            line.active_s = min(line.active_s, active_s)
-            line.streams.add(stream)
-            line.roomy[stream] = None
-            line.idle_s = line.active_s
-            line.more = True
+            line = self._lines.add(stream, active_s, poll_s)
+            self._listen()
             self._plan(line, monotonic())
 
     def room(self, streams: Iterable[OpenStream]) -> None:
@@ -183,8 +131,8 @@ class Feeder:
         with self._lock:
             now = monotonic()
             for stream in streams:
-                line = self._lines.get((stream.terms.queues, stream.terms.tags))
-                if line is None or stream not in line.streams:
+                line = self._lines.of(stream)
+                if line is None:
                     continue
                 line.roomy[stream] = None
                 if line.more:
@@ -195,7 +143,7 @@ class Feeder:
     def reported(self, stream: OpenStream) -> None:
         """A stream has outcomes to write down."""
         with self._lock:
-            line = self._lines.get((stream.terms.queues, stream.terms.tags))
+            line = self._lines.of(stream)
             if line is not None:
                 line.roomy[stream] = None
                 line.roomy.move_to_end(stream, last=False)
@@ -204,7 +152,7 @@ class Feeder:
     def look(self, stream: OpenStream) -> None:
         """Somebody wants to know what the queues of a stream have for it."""
         with self._lock:
-            line = self._lines.get((stream.terms.queues, stream.terms.tags))
+            line = self._lines.of(stream)
             if line is None:
                 stream.looked(0)
             else:
@@ -219,27 +167,22 @@ class Feeder:
 
     # Signals
 
-    def _channel(self, queue: str) -> str:
-        return f"{self._schema}.need.{queue}"
-
     def _listen(self) -> None:
         if self._stopping:
             return
-        channels = set(self._by_channel)
+        channels = {self._need + queue for queue in self._lines.queues}
         if self._freed:
-            channels.add(f"{self._schema}.freed")
+            channels.add(self._freed_channel)
         self._subscription.set_channels(channels)
 
     def _on_signal(self, channels: frozenset[str]) -> None:
-        freed = f"{self._schema}.freed"
         with self._lock:
             now = monotonic()
-            for channel in channels:
-                for line in self._by_channel.get(channel, ()):
-                    line.signals += 1
-                    line.more = True
-                    self._plan(line, now)
-            is_freed = freed in channels
+            for line in self._lines.of_queues(channel.removeprefix(self._need) for channel in channels):
+                line.signals += 1
+                line.more = True
+                self._plan(line, now)
+            is_freed = self._freed_channel in channels
             self._freed_signals += is_freed
         if is_freed:
             self._tell_of_freed()
@@ -254,9 +197,7 @@ class Feeder:
 
     def _plan(self, line: Line, at: float) -> None:
         """Have a line looked at by then. Under the lock."""
-        if at < line.look_at:
-            line.look_at = at
-            heapq.heappush(self._agenda, (at, next(self._turns), line))
+        if self._lines.plan(line, at):
             self._wake.notify()
 
     def _run(self) -> None:
@@ -270,7 +211,7 @@ class Feeder:
                 elif self._stopping:
                     return
                 else:
-                    stream, line = None, self._due_line()
+                    stream, line = None, self._lines.take_next()
             try:
                 if stream is not None:
                     self._run_errand(stream)
@@ -284,16 +225,7 @@ class Feeder:
                     self._look_again(line)
 
     def _next_at(self) -> float:
-        while self._agenda and self._agenda[0][0] != self._agenda[0][2].look_at:
-            heapq.heappop(self._agenda)  # planned anew since
-        return max(self._agenda[0][0], self._paused_until) if self._agenda else inf
-
-    def _due_line(self) -> Line | None:
-        if self._next_at() > monotonic():
-            return None
-        line = heapq.heappop(self._agenda)[2]
-        line.look_at = inf
-        return line
+        return max(self._lines.next_at(), self._paused_until)
 
     def _look(self, line: Line) -> None:
         now = monotonic()
@@ -325,7 +257,9 @@ class Feeder:
             if sweeps and asked:
                 line.swept_at = now
             if asked:
-                line.more = len(answer.claimed) == asked or line.signals != signals
+                # What is refused may be held all the same, and is not claimed for.
+                is_full = len(answer.claimed) >= asked - len(answer.refused)
+                line.more = is_full or line.signals != signals
                 line.idle_s = line.active_s if answer.claimed else min(line.idle_s * 2, line.poll_s)
                 due_in_s = inf if answer.next_due_in_s is None else answer.next_due_in_s + 0.001
                 line.poll_at = now + min(line.idle_s, max(SOONEST_S, due_in_s))
@@ -385,7 +319,7 @@ class Feeder:
         reports = stream.take_reports(MOST)
         try:
             if reports:
-                self._report(stream, reports, CALL_S)
+                returns.report(self._store, stream, reports, CALL_S)
                 reports = []
             held = self._store.jobs_of_stream(stream.terms.stream_id, timeout_s=CALL_S)
         except DatabaseUnavailable as error:
@@ -415,9 +349,9 @@ class Feeder:
         try:
             if stream.is_ending and stream.unsure:
                 self._make_sure(None, stream)
-            is_told = self._report_last(stream) if stream.is_ending else True
+            is_told = returns.report_last(self._store, stream) if stream.is_ending else True
             entries = stream.unwanted()
-            is_returned = not entries or self._return(stream, entries)
+            is_returned = not entries or returns.hand_back(self._store, stream, entries)
             is_settled = is_told and is_returned and not stream.unsure
             # What a stream that goes on cannot hand back keeps slot and lease, until the keeper looks again.
             if is_returned or stream.is_ending:
@@ -431,70 +365,9 @@ class Feeder:
             else:
                 self.room([stream])
 
-    def _report(self, stream: OpenStream, reports: list[Settlement], timeout_s: float) -> None:
-        """Write outcomes down by themselves; what a lost call wrote already is answered as it was."""
-        verdicts = self._store.settle_jobs(reports, stream_id=stream.terms.stream_id, timeout_s=timeout_s)
-        stream.reported(reports, [verdict for verdict in verdicts if not verdict.ok])
-
-    def _report_last(self, stream: OpenStream) -> bool:
-        """Write down what a stream that ends still has to say; False if some could not be."""
-        is_told = True
-        while reports := stream.take_reports(MOST):
-            try:
-                self._report(stream, reports, HAND_BACK_S)
-            except Exception as error:
-                is_told = False
-                logger.warning(
-                    "%d outcomes of %s could not be written down (%s); those jobs will run again",
-                    len(reports),
-                    stream.terms.assignee_id,
-                    error,
-                )
-        return is_told
-
-    def _return(self, stream: OpenStream, entries: list[Entry]) -> bool:
-        """Hand back jobs that were not delivered; False if that did not work."""
-        terms = stream.terms
-        settlements: list[Settlement] = [
-            (
-                entry.job.id,
-                entry.lease_id,
-                Undelivered(_why(stream, entry), to_worker_stream=terms.for_worker),
-            )
-            for entry in entries
-        ]
-        try:
-            for start in range(0, len(settlements), MOST):
-                self._store.settle_jobs(
-                    settlements[start : start + MOST], stream_id=terms.stream_id, timeout_s=HAND_BACK_S
-                )
-        except Exception as error:
-            logger.warning(
-                "%d jobs of %s could not be handed back (%s); %s",
-                len(entries),
-                terms.assignee_id,
-                error,
-                "they come back when their leases end" if stream.is_ending else "trying again",
-            )
-            return False
-        return True
-
     def _remove(self, stream: OpenStream) -> None:
         with self._lock:
-            line = self._lines.get((stream.terms.queues, stream.terms.tags))
-            if line is None or stream not in line.streams:
-                return
-            line.streams.discard(stream)
-            line.roomy.pop(stream, None)
-            if line.streams:
-                return
-            line.look_at = inf
-            del self._lines[line.filter]
-            for queue in stream.terms.queues:
-                lines = self._by_channel.get(self._channel(queue), set())
-                lines.discard(line)
-                if not lines:
-                    self._by_channel.pop(self._channel(queue), None)
+            self._lines.remove(stream)
             self._listen()
 
     def _fail(self, line: Line | None, stream: OpenStream, error: Exception) -> None:
@@ -529,12 +402,3 @@ class Feeder:
             )
             self._failures = 0
             self._paused_until = -inf
-
-
-def _why(stream: OpenStream, entry: Entry) -> str:
-    """Why a job was not delivered, for whoever looks at it later."""
-    assignee_id = stream.terms.assignee_id
-    if stream.is_ending or stream.is_draining:
-        return f"not delivered: the stream of {assignee_id} ended before it could hand the job over"
-    what = "cancelled" if entry.cancelling else "its lease ended"
-    return f"not delivered: {what} while it waited for the reader of {assignee_id}"

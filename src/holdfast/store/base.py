@@ -16,7 +16,7 @@ from holdfast.store import address, arguments
 from holdfast.store.adapters import ADAPTERS
 from holdfast.store.call import Call, Statement
 from holdfast.store.connections import DeadlineAsyncConnection, DeadlineConnection
-from holdfast.store.pacing import Pacing
+from holdfast.store.pacing import POOL_NAME, Pacing
 from holdfast.store.sqlstates import Action, action_for
 from holdfast.store.trial import Trial
 
@@ -74,7 +74,7 @@ class PooledStore(Generic[PoolT]):
             kwargs=self._connection_options(),
             min_size=arguments.whole_number(min_size, "min_size", least=0),
             max_size=arguments.whole_number(max_size, "max_size", least=max(1, min_size)),
-            name="holdfast",
+            name=POOL_NAME,
             open=False,
             # Attempts are paced by us and asked for by whoever waits; the pool's own become ever rarer.
             reconnect_timeout=0.0,

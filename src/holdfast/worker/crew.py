@@ -7,7 +7,6 @@ threads, so a handler that blocks the loop keeps nobody from knowing that the wo
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -37,8 +36,6 @@ from holdfast.worker.threads import Threads
 if TYPE_CHECKING:
     from holdfast.telemetry import Metrics
     from holdfast.worker.child_lane import ChildLane
-
-logger: Final = logging.getLogger("holdfast.worker")
 
 MARGIN_S: Final = 0.3
 """What it may take to let go of connections after the time for their last calls is over."""
@@ -191,22 +188,19 @@ class Crew:
                 each.cancel()
         self._raise_failure()
 
-    async def wait_for_first_looks(self) -> None:
-        """Wait until every queue was looked at once; while the database is gone, for ever."""
-        await self._look()
-
     async def wait_until_dry(self) -> None:
         """Wait until nothing runs and a look at every queue found nothing to claim."""
         while True:
             await self.roster.wait_until_idle()
             self._raise_failure()
-            found = await self._look()
+            found = await self.look()
             if self._closed:
                 raise QueueClosed("the worker was stopped before its queues were dry")
             if not (found or len(self.roster) or any(stream.held for stream in self._open)):
                 return
 
-    async def _look(self) -> int:
+    async def look(self) -> int:
+        """Look at every queue, and say how many jobs that brought; while the database is gone, for ever."""
         looks = [asyncio.wrap_future(self._streams.look(stream)) for stream in self._open]
         return sum(await asyncio.gather(*looks))
 

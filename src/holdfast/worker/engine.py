@@ -113,7 +113,7 @@ class Worker:
 
     async def ready(self) -> None:
         """Wait until the database has answered the first claim, for each queue."""
-        await self._started().wait_for_first_looks()
+        await self._started().look()
 
     async def drain(self) -> None:
         """Wait until nothing in its queues can be claimed and nothing runs; jobs due later may wait."""

@@ -11,47 +11,24 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
 from typing import Final
 
-from holdfast.worker import leash, notify
+from holdfast.worker import notify
+from holdfast.worker.place import Place, how_it_ended
 
 logger: Final = logging.getLogger("holdfast.worker")
 
 KILL_AFTER_S: Final = 5.0
 """How long after the shutdown timeout a process that is still there is killed."""
 
-STEADY_S: Final = 10.0
-"""A process that lived so long is restarted at once when it dies."""
-
-FIRST_PAUSE_S: Final = 0.5
-LONGEST_PAUSE_S: Final = 30.0
-
 FALSE_STARTS: Final = 5
 """So many deaths without a single process that got to work: it will not get better."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """A place for one process, which is replaced when it dies."""
-
-    number: int
-    process: subprocess.Popen[bytes] | None = None
-    end: socket.socket | None = None
-    """Our end of its leash."""
-    is_ready: bool = False
-    began_at: float = 0.0
-    deaths: int = 0
-    """In a row, each soon after a start."""
-    start_at: float | None = None
-    """When to start its next process; None: not before somebody says so."""
 
 
 class Supervisor:
@@ -71,6 +48,7 @@ class Supervisor:
         self._environment = {**os.environ, **(environment or {})}
         self._selector = selectors.DefaultSelector()
         self._was_ready = False
+        """Whether any process ever got to work."""
         self._said_ready = False
         self._stopping_since: float | None = None
         self._killed = False
@@ -130,67 +108,53 @@ class Supervisor:
                 sum(place.process is not None for place in self._places),
                 extra={"event": "supervisor.stopping"},
             )
-        self._pass_on(number)
-
-    def _pass_on(self, number: signal.Signals) -> None:
         for place in self._places:
-            if place.process is not None:
-                with suppress(ProcessLookupError):
-                    place.process.send_signal(number)
+            place.send(number)
 
     def _listen(self, place: Place) -> None:
         """A process says that it is ready, or is about to end."""
-        end = place.end
-        if end is None:
-            return
         try:
-            word = end.recv(16)
+            word = b"" if place.end is None else place.end.recv(16)
         except OSError:
             word = b""
         if not word:
             self._drop(place)  # its end is closed; the process itself is reaped when it is gone
             return
         place.is_ready = self._was_ready = True
-        now = monotonic()
         for other in self._places:
             if other.process is None and other.start_at is None:
-                other.start_at = now
+                other.start_at = monotonic()
         if not self._said_ready and all(each.is_ready for each in self._places):
             self._said_ready = True
             self._notifier.tell(notify.READY)
 
     def _reap(self) -> None:
         for place in self._places:
-            if place.process is not None and (code := place.process.poll()) is not None:
-                place.process = None
-                self._drop(place)
-                if self._stopping_since is None:
-                    self._replace(place, code)
-                elif (
-                    -code not in _SIGNALS
-                ):  # one that our signal kills was not up yet and has claimed nothing
-                    self._worst = max(self._worst, code if code >= 0 else 1)
+            code = place.exit_code()
+            if code is None:
+                continue
+            self._drop(place)
+            if self._stopping_since is None:
+                self._replace(place, code)
+            elif -code not in _SIGNALS:  # one that our signal kills was not up yet and has claimed nothing
+                self._worst = max(self._worst, code if code >= 0 else 1)
 
     def _replace(self, place: Place, code: int) -> None:
         """A process died that nobody stopped."""
-        now = monotonic()
-        place.deaths = 0 if place.is_ready and now - place.began_at >= STEADY_S else place.deaths + 1
-        place.is_ready = False
+        pause_s = place.plan_another()
         if not self._was_ready and (code > 0 or place.deaths >= FALSE_STARTS):
             logger.error(
                 "the first worker process %s before it could work; giving up",
-                _how(code),
+                how_it_ended(code),
                 extra={"event": "supervisor.failed"},
             )
             self._worst = code if code > 0 else 1
-            self._stopping_since = now
+            self._stopping_since = monotonic()
             return
-        pause_s = 0.0 if place.deaths <= 1 else _pause_s(place.deaths - 1)
-        place.start_at = now + pause_s
         logger.warning(
             "worker process %d %s; %s",
             place.number,
-            _how(code),
+            how_it_ended(code),
             f"another one starts in {pause_s:g} s" if pause_s else "another one starts",
             extra={"event": "process.died"},
         )
@@ -202,45 +166,33 @@ class Supervisor:
         if self._stopping_since is None:
             for place in self._places:
                 if place.start_at is not None and place.start_at <= now:
-                    self._try_to_start(place)
+                    self._start(place)
         elif now >= self._kill_at() and not self._killed:
             self._killed = True
             logger.error(
                 "worker processes that did not stop in time are killed; their jobs come back as leases end",
                 extra={"event": "process.killed"},
             )
-            self._pass_on(signal.SIGKILL)
+            for place in self._places:
+                place.send(signal.SIGKILL)
         if self._notifier.ping_s is not None and now >= self._ping_at:
             self._ping_at = now + self._notifier.ping_s
             self._notifier.tell(notify.ALIVE)
 
-    def _try_to_start(self, place: Place) -> None:
+    def _start(self, place: Place) -> None:
         try:
-            self._start(place)
+            end = place.start(self._command, self._environment)
         except OSError as error:  # no memory, too many processes: it may pass
-            place.deaths += 1
-            place.start_at = monotonic() + _pause_s(place.deaths)
+            pause_s = place.plan_another()
             logger.error(
-                "worker process %d cannot be started: %s; trying again",
+                "worker process %d cannot be started: %s; trying again in %g s",
                 place.number,
                 error,
+                pause_s,
                 extra={"event": "process.died"},
             )
-
-    def _start(self, place: Place) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            place.process = subprocess.Popen(
-                self._command,
-                pass_fds=(theirs.fileno(),),
-                env={**self._environment, leash.VARIABLE: str(theirs.fileno())},
-                stdin=subprocess.DEVNULL,
-                # A group of its own: Ctrl-C reaches this process alone, which passes it on once.
-                process_group=0,
-            )
-        place.end, place.start_at, place.began_at = ours, None, monotonic()
-        self._selector.register(ours, selectors.EVENT_READ, place)
-        logger.debug("worker process %d starts", place.process.pid, extra={"event": "process.started"})
+            return
+        self._selector.register(end, selectors.EVENT_READ, place)
 
     def _drop(self, place: Place) -> None:
         if place.end is not None:
@@ -263,15 +215,3 @@ class Supervisor:
 
 def _only_wake_up(number: int, frame: FrameType | None) -> None:
     """What a signal means is decided where its byte is read."""
-
-
-def _pause_s(deaths: int) -> float:
-    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(deaths - 1, 10))
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"exited with code {code}"
-    with suppress(ValueError):
-        return f"was killed by {signal.Signals(-code).name}"
-    return f"was killed by signal {-code}"

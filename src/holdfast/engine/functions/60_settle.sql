@@ -361,7 +361,8 @@ end $$;
 -- A worker's heartbeat in one round trip and one commit: settle what is done, then claim what there is room for.
 -- Rows: 'refused' for each settle that was not taken (with its reason), 'claimed' for each job, and one 'next' whose
 -- available_at is the next moment something becomes due (null: nothing known) and whose created_at is now, by the database's
--- clock (the row is absent when the claim filled its room).
+-- clock (the row is absent when the claim filled its room). A settle that is refused may leave its job held, so each takes
+-- one from the limit: whoever counts on the slots it frees never holds more than it asked for.
 create or replace function settle_and_claim(
   p_job_ids text[],
   p_operations text[],
@@ -393,6 +394,7 @@ as $$
 #variable_conflict use_column
 declare
   v_claimed integer := 0;
+  v_refused integer := 0;
 begin
   if p_limit is null or p_limit < 0 then
     raise exception 'the limit must be at least 0, not %', coalesce(p_limit::text, 'null') using errcode = '22023';
@@ -408,6 +410,8 @@ begin
         p_job_ids, p_operations, p_lease_ids, null, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
         p_permanent, p_stream_id) as verdict
       where not verdict.ok;
+    get diagnostics v_refused = row_count;
+    p_limit := p_limit - v_refused;
   end if;
   if p_limit > 0 then
     return query
