@@ -16,6 +16,9 @@ from holdfast.queue.streams import Streams
 from tests.queue.hand import DISTANT, cancelling, hold
 
 
+HELD = "the lease it is held under"
+
+
 class Listener(Streams):
     """Streams that hold what the test says, and write down what they hear."""
 
@@ -24,14 +27,15 @@ class Listener(Streams):
         self.owners: dict[str, int] = {}
         self.heard: list[tuple[str, Any]] = []
 
-    def owner_of(self, job_id: str) -> int | None:
-        return self.owners.get(job_id)
+    def owner_of(self, job_id: str) -> tuple[int, str] | None:
+        owner = self.owners.get(job_id)
+        return None if owner is None else (owner, HELD)
 
-    def settled(self, job_ids: Iterable[str]) -> None:
-        self.heard.append(("settled", list(job_ids)))
+    def settled(self, holds: Iterable[tuple[str, str]]) -> None:
+        self.heard.append(("settled", list(holds)))
 
-    def forfeited(self, job_id: str) -> None:
-        self.heard.append(("forfeited", job_id))
+    def forfeited(self, job_id: str, lease_id: str) -> None:
+        self.heard.append(("forfeited", (job_id, lease_id)))
 
     def cancelling(self, job_ids: Iterable[str]) -> None:
         self.heard.append(("cancelling", sorted(job_ids)))
@@ -63,11 +67,22 @@ ENDINGS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("verb", ENDINGS)
 def test_an_ending_is_told_to_the_streams(told: SyncQueue, listener: Listener, verb: str) -> None:
+    """With the lease it ended: by the time they hear of it the job may be held under another."""
     hold(told)
+    listener.owners = {"job": 1}
 
     getattr(told, verb)("job", *ENDINGS[verb])
 
-    assert listener.heard == [("settled", ["job"])]
+    assert listener.heard == [("settled", [("job", HELD)])]
+
+
+def test_an_ending_under_a_lease_is_told_with_this_lease(told: SyncQueue, listener: Listener) -> None:
+    lease_id = hold(told).lease_id
+    listener.owners = {"job": 1}
+
+    told.complete_job("job", lease_id=lease_id)
+
+    assert listener.heard == [("settled", [("job", lease_id)])]
 
 
 @pytest.mark.parametrize("verb", ENDINGS)
@@ -86,6 +101,7 @@ def test_an_acknowledgement_frees_the_slot_only_if_the_job_was_executing(
     for job_id in ("a", "b", "c", "d", "e"):
         cancelling(told, job_id)
     listener.heard.clear()
+    listener.owners = dict.fromkeys("abcde", 1)
 
     told.acknowledge_cancellation("a", True)
     told.acknowledge_cancellation("b", False)
@@ -93,11 +109,11 @@ def test_an_acknowledgement_frees_the_slot_only_if_the_job_was_executing(
     told.acknowledge_cancellations([("d", False), ("e", True)])
 
     assert listener.heard == [
-        ("settled", ["a"]),
-        ("forfeited", "b"),
-        ("settled", ["c"]),
-        ("forfeited", "d"),
-        ("settled", ["e"]),
+        ("settled", [("a", HELD)]),
+        ("forfeited", ("b", HELD)),
+        ("settled", [("c", HELD)]),
+        ("forfeited", ("d", HELD)),
+        ("settled", [("e", HELD)]),
     ]
 
 
@@ -124,9 +140,8 @@ def test_a_batch_is_one_call_for_each_stream_and_answers_in_the_order_given(
     assert [verdict.job_id for verdict in verdicts] == ids
     assert all(verdict.ok for verdict in verdicts)
     assert listener.heard == [
-        ("settled", ["job-0", "job-3"]),
-        ("settled", ["job-1"]),
-        ("settled", ["job-2", "job-4", "job-5"]),
+        ("settled", [("job-0", HELD), ("job-3", HELD)]),
+        ("settled", [("job-1", HELD)]),
     ]
 
 

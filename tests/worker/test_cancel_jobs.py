@@ -11,8 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast, JobCancelled, JobContext
+from holdfast import Holdfast, JobCancelled, JobContext, Snooze
 from holdfast.domain.states import JobState
+from holdfast.store import Store
 from tests.worker import app
 from tests.worker.hands import PATIENCE_S, at_work, drained, happens, in_thread, until
 
@@ -23,12 +24,14 @@ SLACK_S = 1.5
 """What a busy machine may add to the second that is promised."""
 
 
-@pytest.mark.parametrize("notify", [True, False])
+@pytest.mark.parametrize("way", ["signals", "silent", "pgbouncer"])
 @pytest.mark.parametrize("place", ["loop", "thread"])
 async def test_a_cancellation_is_seen_within_a_second_with_signals_and_without(
-    hf: Holdfast, conn: psycopg.Connection[Any], notify: bool, place: str
+    request: pytest.FixtureRequest, database: str, conn: psycopg.Connection[Any], way: str, place: str
 ) -> None:
-    conn.execute("select holdfast.set_notify(%s)", [notify])
+    """Silent: nobody sends any. Through a pooler in transaction mode: none arrives."""
+    conn.execute("select holdfast.set_notify(%s)", [way != "silent"])
+    hf = Holdfast(request.getfixturevalue("pgbouncer").dsn(database) if way == "pgbouncer" else database)
     began, seen_at = threading.Event(), [0.0]
 
     async def on_loop() -> None:
@@ -59,9 +62,11 @@ async def test_a_cancellation_is_seen_within_a_second_with_signals_and_without(
         with pytest.raises(JobCancelled):
             await handle.aresult(PATIENCE_S)
 
-    print(f"cancellation seen after {took_s:.3f} s ({place}, notify {notify})")
+    state = await handle.astate()
+    await hf.aclose()
+    print(f"cancellation seen after {took_s:.3f} s ({place}, {way})")
     assert took_s < SEEN_S + SLACK_S
-    assert await handle.astate() is JobState.STOPPED
+    assert state is JobState.STOPPED
 
 
 async def test_the_keeper_asks_only_now_and_then_while_signals_arrive(
@@ -156,7 +161,6 @@ async def test_a_job_cancelled_after_its_handler_ended_and_before_that_was_writt
     hf: Holdfast, database: str, ending: str, expected: JobState, attempts: int
 ) -> None:
     """The handler itself cancels its job, and ends before anybody could tell the worker."""
-    from holdfast import Snooze
 
     @hf.task(name="race", context=True)
     async def race(context: JobContext) -> str:
@@ -197,27 +201,35 @@ async def test_the_same_race_at_the_very_end_of_a_worker_ends_right(hf: Holdfast
     assert (job.state, job.attempts) == (JobState.STOPPED, 1)
 
 
+@pytest.mark.parametrize("is_heard", [True, False])
 async def test_a_job_cancelled_before_its_handler_began_never_runs(
-    hf: Holdfast, conn: psycopg.Connection[Any]
+    hf: Holdfast, conn: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, is_heard: bool
 ) -> None:
-    """It waits for its resources when it is cancelled."""
+    """It is cancelled while its resources are asked for, and the worker hears of that in time or not."""
+    conn.execute("select holdfast.set_notify(%s)", [is_heard])
     ran: list[str] = []
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    ask = Store.acquire_resources
 
-    @hf.task(name="blocked", resources=["key"])
-    async def blocked() -> None:
+    async def ask_slowly(self: Store, *args: Any, **options: Any) -> list[str]:
+        asked.set()
+        await happens(go_on)
+        return await ask(self, *args, **options)
+
+    monkeypatch.setattr(Store, "acquire_resources", ask_slowly)
+
+    @hf.task(name="guarded", resources=["key"])
+    async def guarded() -> None:
         ran.append("ran")
 
-    with conn.transaction():
-        # The engine takes resources under this lock.
-        conn.execute("insert into holdfast.resources (key) values ('key')")
-        handle = await blocked.aenqueue()
-        async with at_work(hf, lease=30) as worker:
-            await until(lambda: worker.running)
-            await handle.acancel()
-            await asyncio.sleep(0.5)
-            conn.execute("commit")
-            conn.execute("begin")
-            await drained(worker)
+    handle = await guarded.aenqueue()
+    async with at_work(hf, lease=60) as worker:
+        await happens(asked)
+        await handle.acancel()
+        if is_heard:
+            await asyncio.sleep(1)
+        go_on.set()
+        await drained(worker)
 
     assert ran == []
     assert await handle.astate() is JobState.STOPPED

@@ -211,3 +211,14 @@ async def test_a_line_of_a_handler_names_its_job(hf: Holdfast, caplog: pytest.Lo
         "attempt": 1,
         "fields": {"size": 3},
     }
+
+
+async def test_a_process_that_could_not_find_the_app_is_not_started_and_the_job_says_why(
+    hf: Holdfast,
+) -> None:
+    homeless: Any = hf.task(name="homeless", run_in="process")(app.give.fn)
+
+    job = await run_one(hf, await homeless.aenqueue("none"))
+
+    assert (job.state, job.attempts) == (JobState.FAILED_RETRY, 1)
+    assert "must find its app in a module" in (job.error_message or "")

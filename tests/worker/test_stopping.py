@@ -379,3 +379,31 @@ async def test_draining_a_worker_that_is_stopped_meanwhile_does_not_wait_for_eve
     with pytest.raises(QueueClosed):
         async with asyncio.timeout(PATIENCE_S):
             await draining
+
+
+async def test_a_handler_in_a_process_learns_that_its_worker_stops(shop: Holdfast, tmp_path: Path) -> None:
+    handle = await app.wait_for_shutdown.aenqueue(str(tmp_path / "file"))
+    worker = shop.worker({"default": 1}, shutdown_timeout=PATIENCE_S)
+    await worker.__aenter__()
+    await until((tmp_path / "file").exists)
+    await stopped(worker)
+
+    assert await handle.aresult(1) == "saw it"
+
+
+async def test_a_process_that_does_not_give_way_is_dead_before_its_job_is_handed_back(
+    shop: Holdfast, tmp_path: Path
+) -> None:
+    """Another worker may begin the job at once, and must not meet the old run."""
+    file = tmp_path / "file"
+    handle = await app.stubborn.aenqueue(str(file))
+    worker = shop.worker({"default": 1}, shutdown_timeout=0, kill_after=PATIENCE_S)
+    await worker.__aenter__()
+    await until(file.exists)
+    pid = int(file.read_text().split()[1])
+    await stopped(worker)
+
+    job = await handle.ainfo()
+    assert (job.state, job.attempts) == (JobState.RESCHEDULED, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

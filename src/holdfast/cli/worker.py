@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, Final, cast
 
 import click
+from click.core import ParameterSource
 
 from holdfast.config import SCHEMA_VARIABLE, schema_name
 from holdfast.errors import InvalidArgument
@@ -151,12 +152,16 @@ def command(
     sizes = _sizes(queues)
     if schema is not None:
         os.environ[SCHEMA_VARIABLE] = _usage(schema_name, schema)
+    # An app may overrule the environment, but not a flag without a word.
+    source = click.get_current_context().get_parameter_source("schema")
+    flag = schema if source is ParameterSource.COMMANDLINE else None
     logs.set_up(log_format, log_level)
     if processes > 1:
         from holdfast.worker.launching import supervise
 
-        sys.exit(supervise(target, processes, sizes, tags, log_format, log_level, settings, checked))
-    sys.exit(_work(target, schema, sizes, tags, settings, leash.say_ready if leash else None))
+        given = {**settings, "schema": flag}
+        sys.exit(supervise(target, processes, sizes, tags, log_format, log_level, given, checked))
+    sys.exit(_work(target, flag, sizes, tags, settings, leash.say_ready if leash else None))
 
 
 def _work(

@@ -28,9 +28,9 @@ Told: TypeAlias = tuple[str, T] | tuple[str, T, str | None]
 class Holdings(Protocol):
     """What the streams of a queue must hear of."""
 
-    def owner_of(self, job_id: str) -> int | None: ...
-    def settled(self, job_ids: Iterable[str]) -> None: ...
-    def forfeited(self, job_id: str) -> None: ...
+    def owner_of(self, job_id: str) -> tuple[int, str] | None: ...
+    def settled(self, holds: Iterable[tuple[str, str]]) -> None: ...
+    def forfeited(self, job_id: str, lease_id: str) -> None: ...
     def cancelling(self, job_ids: Iterable[str]) -> None: ...
 
 
@@ -128,27 +128,37 @@ def _settle(
     """
     times: dict[str, int] = {}
     places: dict[tuple[int, int | None], list[int]] = {}
+    held: dict[int, str] = {}
     for place, (job_id, _, _) in enumerate(settlements):
         time = times[job_id] = times.get(job_id, -1) + 1
-        places.setdefault((time, holdings.owner_of(job_id)), []).append(place)
+        hold = holdings.owner_of(job_id)
+        if hold is not None:
+            held[place] = hold[1]
+        places.setdefault((time, hold and hold[0]), []).append(place)
     verdicts: dict[int, Verdict] = {}
     for (_, owner), mine in places.items():
         part = [settlements[place] for place in mine]
         answered = yield from ask(settle_jobs(part, worker_id=worker_id, stream_id=owner))
         # After each call: should the next one fail, the streams know of this one.
-        _tell(holdings, part, answered)
+        _tell(holdings, part, answered, [held.get(place) for place in mine])
         verdicts.update(zip(mine, answered, strict=True))
     return [verdicts[place] for place in range(len(settlements))]
 
 
-def _tell(holdings: Holdings, settlements: Sequence[Settlement], verdicts: Sequence[Verdict]) -> None:
-    freed: list[str] = []
-    for (job_id, _, outcome), verdict in zip(settlements, verdicts, strict=True):
-        if not verdict.ok:
+def _tell(
+    holdings: Holdings,
+    settlements: Sequence[Settlement],
+    verdicts: Sequence[Verdict],
+    held: Sequence[str | None],
+) -> None:
+    freed: list[tuple[str, str]] = []
+    for (job_id, named, outcome), verdict, found in zip(settlements, verdicts, held, strict=True):
+        lease_id = named or found
+        if not verdict.ok or lease_id is None:
             continue
         if isinstance(outcome, Acknowledged) and not outcome.was_executing:
-            holdings.forfeited(job_id)
+            holdings.forfeited(job_id, lease_id)
         else:
-            freed.append(job_id)
+            freed.append((job_id, lease_id))
     if freed:
         holdings.settled(freed)

@@ -281,29 +281,27 @@ class OpenStream:
                 for job_id, entry in place.items()
             ]
 
-    def settling(self, job_id: str) -> None:
-        """Somebody sets out to settle a job through this queue."""
+    def settling(self, job_id: str) -> str | None:
+        """Somebody sets out to settle a job through this queue; the lease it is held under."""
         with self._lock:
             if (entry := self._book.find(job_id)) is not None:
                 entry.settling_at = monotonic()
+                return entry.lease_id
+            return None
 
-    def settled(self, job_id: str) -> bool:
+    def settled(self, job_id: str, lease_id: str) -> bool:
         """A job was ended or handed back through this queue.
 
         False: not the hold that is known here, it seems. A job that fails may be claimed again, by this
         stream or another, before whoever failed it has come to say so.
         """
         with self._lock:
-            return self._is_being_settled(job_id) and self._disown(self._book.free(job_id))
+            return self._disown(self._book.free(job_id, lease_id))
 
-    def forfeited(self, job_id: str) -> bool:
+    def forfeited(self, job_id: str, lease_id: str) -> bool:
         """A job was acknowledged as not executing."""
         with self._lock:
-            return self._is_being_settled(job_id) and self._disown(self._book.forfeit(job_id))
-
-    def _is_being_settled(self, job_id: str) -> bool:
-        entry = self._book.find(job_id)
-        return entry is not None and entry.settling_at > -inf
+            return self._disown(self._book.forfeit(job_id, lease_id))
 
     def cancelling(self, job_id: str) -> bool:
         """Somebody wants a job stopped. True: it was not delivered, and must be handed back instead."""

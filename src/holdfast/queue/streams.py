@@ -99,21 +99,21 @@ class Streams:
         """The stream of this queue that holds the job."""
         return self._owners.by_job.get(job_id)
 
-    def owner_of(self, job_id: str) -> int | None:
-        """The id of the stream of this queue that holds the job, to be named when it is settled."""
+    def owner_of(self, job_id: str) -> tuple[int, str] | None:
+        """The stream of this queue that holds the job, to be named when it is settled, and the lease."""
         stream = self._owners.by_job.get(job_id)
         if stream is None:
             return None
-        stream.settling(job_id)
-        return stream.terms.stream_id
+        lease_id = stream.settling(job_id)
+        return None if lease_id is None else (stream.terms.stream_id, lease_id)
 
-    def settled(self, job_ids: Iterable[str]) -> None:
+    def settled(self, holds: Iterable[tuple[str, str]]) -> None:
         """Jobs that were ended or handed back through this queue: their slots are free."""
-        self._leave(job_ids, OpenStream.settled)
+        self._leave(holds, OpenStream.settled)
 
-    def forfeited(self, job_id: str) -> None:
+    def forfeited(self, job_id: str, lease_id: str) -> None:
         """A job acknowledged as not executing: it is gone, and its slot with it."""
-        self._leave([job_id], OpenStream.forfeited)
+        self._leave([(job_id, lease_id)], OpenStream.forfeited)
 
     def cancelling(self, job_ids: Iterable[str]) -> None:
         """Jobs that were cancelled through this queue: those not delivered yet never will be."""
@@ -151,14 +151,14 @@ class Streams:
         keeper.join(max(0.1, until - monotonic()))
         return not late and all(stream.ended.result() for stream in streams)
 
-    def _leave(self, job_ids: Iterable[str], how: Callable[[OpenStream, str], bool]) -> None:
+    def _leave(self, holds: Iterable[tuple[str, str]], how: Callable[[OpenStream, str, str], bool]) -> None:
         freed: set[OpenStream] = set()
         unclear = False
-        for job_id in job_ids:
+        for job_id, lease_id in holds:
             stream = self._owners.by_job.get(job_id)
             if stream is None:
                 continue
-            if how(stream, job_id):
+            if how(stream, job_id, lease_id):
                 freed.add(stream)
             else:
                 unclear = True

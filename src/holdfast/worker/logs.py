@@ -29,7 +29,7 @@ _PLAIN: Final = "\x1b[0m"
 _SECRETS: Final = (
     re.compile(r"(?i)\b(postgres(?:ql)?(?:\+\w+)?:/+[^\s:/@]*:)\S*(?=@)"),
     re.compile(r"(\b[\w+.-]+://[^\s:/@]*:)[^\s/@]+(?=@)"),
-    re.compile(r"""(?i)\b(pass(?:word|wd)?["']?\s*[=:]\s*)('[^']*'|"[^"]*"|[^\s,;&)'"]+)"""),
+    re.compile(r"""(?i)((?:\w*password|passwd)(?:\s*=\s*|["']\s*:\s*))('[^']*'|"[^"]*"|[^\s,;&)'"]+)"""),
 )
 
 

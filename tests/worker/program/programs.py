@@ -91,6 +91,7 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
         self.pid = self._process.pid
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -136,9 +137,11 @@ class Program:
         return self.ended()
 
     def close(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        """Leave nobody behind: not the program, and not those a killed supervisor left."""
+        for pid in _in_session(self.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
         if self._process.stdout is not None:
             self._reader.join(5)
             self._process.stdout.close()
@@ -168,14 +171,22 @@ def is_alive(pid: int) -> bool:
 
 def children_of(pid: int) -> list[int]:
     """The processes it started and that are alive."""
-    found = []
-    for entry in Path("/proc").iterdir():
+    return [each for each, (state, parent, _) in _processes().items() if parent == str(pid) and state != "Z"]
+
+
+def _in_session(leader: int) -> list[int]:
+    return [each for each, (_, _, session) in _processes().items() if session == str(leader)]
+
+
+def _processes() -> dict[int, tuple[str, str, str]]:
+    """State, parent and session of every process there is."""
+    found = {}
+    for entry in sorted(Path("/proc").iterdir()):
         if entry.name.isdigit():
             with suppress(OSError, IndexError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                if int(fields[1]) == pid and fields[0] != "Z":
-                    found.append(int(entry.name))
-    return sorted(found)
+                state, parent, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+                found[int(entry.name)] = (state, parent, session)
+    return found
 
 
 class Shop:
@@ -202,6 +213,10 @@ class Shop:
 
     def state(self, job_id: str) -> str:
         return str(self.look(job_id, "state::text")[0])
+
+    def begun(self, *job_ids: str) -> None:
+        """Wait until all of them were claimed; short ones may have ended since."""
+        wait_for(lambda: "INITIAL_PENDING" not in map(self.state, job_ids), f"{job_ids} to be claimed")
 
     def wait(self, state: str, *job_ids: str) -> None:
         """Wait until all of them are in this state."""

@@ -81,6 +81,7 @@ def test_fields_that_json_cannot_say_are_said_in_words() -> None:
         "host=h password='my s3cret' user=u",
         'connect(password="s3cret")',
         '{"password": "s3cret"}',
+        "PGPASSWORD=s3cret psql",
     ],
 )
 def test_passwords_are_scrubbed(text: str) -> None:
@@ -94,6 +95,8 @@ def test_passwords_are_scrubbed(text: str) -> None:
         "GET http://host:8080/path?mail=a@b",
         'password authentication failed for user "shop"',
         "at 12:30 mail to a@b",
+        "wrong password: try again",
+        "pass: 3, fail: 1",
         "postgresql://host:5432/db",
     ],
 )

@@ -72,14 +72,24 @@ def test_a_module_that_breaks_shows_its_own_frames_without_the_password(tmp_path
     assert "s3cret" not in worker.text
 
 
-def test_a_schema_by_flag_is_for_apps_that_name_none(database: str, tmp_path: Path, here: Path) -> None:
+def test_a_schema_by_flag_is_for_apps_that_name_none(database: str, here: Path) -> None:
     with running("shop:hf", "--schema", "elsewhere", cwd=here, DATABASE_URL=database) as worker:
         assert worker.ended() == 1
         assert "elsewhere" in worker.text
-    write_app(here, 'from holdfast import Holdfast\nhf = Holdfast(schema="mine")\n', "named")
-    with running("named:hf", "--schema", "elsewhere", cwd=here, DATABASE_URL=database) as worker:
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_schema_that_the_app_names_gives_way_to_no_flag_and_overrules_the_environment(
+    processes: str, database: str, tmp_path: Path
+) -> None:
+    write_app(tmp_path, 'from holdfast import Holdfast\nhf = Holdfast(schema="mine")\n')
+    several = ["--processes", processes]
+    with running("shop:hf", "--schema", "other", *several, cwd=tmp_path, DATABASE_URL=database) as worker:
         assert worker.ended() == 2
         assert 'uses schema "mine"' in worker.text
+    with running("shop:hf", *several, cwd=tmp_path, DATABASE_URL=database, HOLDFAST_SCHEMA="other") as worker:
+        assert worker.ended() == 1
+        assert ("mine" in worker.text, "other" in worker.text) == (True, False)
 
 
 @pytest.mark.parametrize("processes", ["1", "3"])

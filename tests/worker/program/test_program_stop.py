@@ -26,9 +26,9 @@ def test_a_stop_under_load_lets_jobs_end_and_exits_with_0(
     number: signal.Signals, database: str, shop: Shop, here: Path
 ) -> None:
     with running("shop:hf", "--queue", "default=4", cwd=here, DATABASE_URL=database) as worker:
-        jobs = [shop.ask(task, 1.0) for task in SLEEPERS]
+        jobs = [shop.ask(task, 1.5) for task in SLEEPERS]
         jobs.append(shop.ask("until_stopped"))
-        shop.wait("RUNNING", *jobs)
+        shop.begun(*jobs)
         later = [shop.ask("quick", number) for number in range(50)]
         assert worker.stop(number) == 0
     assert {shop.state(job) for job in jobs} == {"COMPLETED"}

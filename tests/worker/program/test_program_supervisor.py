@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.worker.program.programs import Program, Shop, children_of, is_alive, running, wait_for, write_app
 
@@ -22,7 +27,7 @@ def test_several_processes_work_each_under_an_id_of_its_own(database: str, shop:
     ) as worker:
         started(worker)
         jobs = [shop.ask("in_loop", 2.0) for _ in range(2)]
-        shop.wait("RUNNING", *jobs)
+        shop.begun(*jobs)
         assert len({shop.look(job, "assignee_id") for job in jobs}) == 2
         assert worker.stop() == 0
     assert {shop.state(job) for job in jobs} == {"COMPLETED"}
@@ -111,10 +116,26 @@ def test_a_process_that_does_not_stop_in_time_is_killed(database: str, shop: Sho
     assert worker.events("process.killed")
 
 
-def test_the_supervisor_does_not_load_the_app_or_the_driver(here: Path) -> None:
-    import subprocess
-    import sys
+def test_systemd_hears_from_the_supervisor_when_all_processes_claim(
+    database: str, here: Path, tmp_path: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ears:
+        address = str(tmp_path / "notify")
+        ears.bind(address)
+        ears.settimeout(60)
+        with running(
+            "shop:hf", "--processes", "2", cwd=here, DATABASE_URL=database, NOTIFY_SOCKET=address
+        ) as worker:
+            assert ears.recv(100) == b"READY=1"
+            worker.saw("worker.started", 2)
+            assert worker.stop() == 0
+        assert ears.recv(100) == b"STOPPING=1"
+        ears.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ears.recv(100)
 
+
+def test_the_supervisor_does_not_load_the_app_or_the_driver(here: Path) -> None:
     script = "import sys, holdfast.worker.supervisor, holdfast.worker.launching, holdfast.cli.worker; "
     script += "print([name for name in ('psycopg', 'msgspec', 'holdfast.app') if name in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -65,7 +65,7 @@ def test_ctrl_c_stops_in_order_and_once_however_many_processes_hear_it(
     try:
         wait_for(lambda: terminal.text.count("serves default=10") == processes, "the workers")
         jobs = [shop.ask(task, 2.0) for task in ("in_loop", "in_thread", "in_process")]
-        shop.wait("RUNNING", *jobs)
+        shop.begun(*jobs)
         terminal.press_ctrl_c()
         assert terminal.process.wait(60) == 0
         said = terminal.text
