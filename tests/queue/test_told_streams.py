@@ -15,7 +15,6 @@ from holdfast.queue import base
 from holdfast.queue.streams import Streams
 from tests.queue.hand import DISTANT, cancelling, hold
 
-
 HELD = "the lease it is held under"
 
 

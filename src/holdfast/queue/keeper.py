@@ -4,7 +4,7 @@ It has a connection of its own, so that no busy pool and no blocked event loop l
 call extends what is still held and tells about the rest: cancelled, taken over, ended by somebody else.
 It is made three times within a lease, and at once when a signal says that somebody ended or cancelled a
 job of some stream. Where there are no signals, because none gets through or because they are switched off,
-it is made every second for the jobs of workers, who promise to see a cancellation by then.
+it is made every 0.8 s for the jobs of workers, who promise to see a cancellation within a second.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ PER_LEASE: Final = 3
 SPACING_S: Final = 0.2
 """The shortest time between two looks that signals ask for."""
 
-UNTOLD_S: Final = 1.0
-"""How often a worker's jobs are looked at when nobody would tell of a cancellation."""
+UNTOLD_S: Final = 0.8
+"""How often a worker's jobs are looked at when nobody would tell of a cancellation: within the second."""
 
 MOST: Final = 1000
 RETRY_S: Final = 0.5

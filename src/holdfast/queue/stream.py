@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from math import inf
 from time import monotonic
 from typing import Any, Final
 
