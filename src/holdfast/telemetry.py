@@ -11,7 +11,7 @@ from bisect import bisect_left
 from typing import Final
 
 BOUNDS_S: Final[tuple[float, ...]] = tuple(0.0001 * 1.2**step for step in range(92))
-"""Upper bounds of the buckets of a histogram, in seconds: 0.1 ms to half an hour, each a fifth above the last."""
+"""Upper bounds of the buckets of a histogram, in seconds: 0.1 ms to half an hour, in steps of a fifth."""
 
 _SHOWN: Final = (("p50", 0.50), ("p95", 0.95), ("p99", 0.99))
 
