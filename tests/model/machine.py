@@ -26,7 +26,8 @@ from psycopg.types.json import Jsonb
 
 from holdfast.domain.job import IfParentFails, NewJob
 from holdfast.domain.lifecycle import Operation, sources
-from holdfast.domain.states import is_leased
+from holdfast.domain.outcome import Reason
+from holdfast.domain.states import HELD, is_leased
 from tests.clock import Clock
 from tests.engine.sql import Connection, Rows, call, value
 from tests.model.model import KINDS, Granted, Model, Outcome, Refused
@@ -382,7 +383,9 @@ class Machine(RuleBasedStateMachine):
         assert refused == [(lease.job_id, verdict.reason) for verdict in verdicts if not verdict.ok]
         self.model.sweep()
         granted = [row for row in answer if row["kind"] == "claimed"]
-        return multiple(*self._judge(granted, worker, queues, limit, 10, (), stream))
+        # A job that is held although its settle was refused keeps its slot.
+        kept = [each for each in verdicts if each.reason == Reason.WRONG_STATE and each.state in HELD]
+        return multiple(*self._judge(granted, worker, queues, limit - len(kept), 10, (), stream))
 
     def _judge(
         self,

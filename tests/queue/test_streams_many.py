@@ -98,5 +98,5 @@ def test_streams_come_and_go_and_leave_nothing(side: Face, database: str, table:
     streams: Any = (queue if side.loop is None else vars(queue)["queue"])._require_open().streams
     assert streams._open == set()
     assert streams._owners.by_job == {}
-    assert streams._feeder._lines == {}
+    assert streams._feeder._lines.queues == set()
     assert {table.attempts(job_id) for job_id in numbered(20)} == {0}

@@ -361,7 +361,7 @@ end $$;
 -- A worker's heartbeat in one round trip and one commit: settle what is done, then claim what there is room for.
 -- Rows: 'refused' for each settle that was not taken (with its reason), 'claimed' for each job, and one 'next' whose
 -- available_at is the next moment something becomes due (null: nothing known) and whose created_at is now, by the database's
--- clock (the row is absent when the claim filled its room). A settle that is refused may leave its job held, so each takes
+-- clock (the row is absent when the claim filled its room). A job whose settle is refused and that is held all the same takes
 -- one from the limit: whoever counts on the slots it frees never holds more than it asked for.
 create or replace function settle_and_claim(
   p_job_ids text[],
@@ -394,24 +394,24 @@ as $$
 #variable_conflict use_column
 declare
   v_claimed integer := 0;
-  v_refused integer := 0;
 begin
   if p_limit is null or p_limit < 0 then
     raise exception 'the limit must be at least 0, not %', coalesce(p_limit::text, 'null') using errcode = '22023';
   end if;
   if cardinality(p_job_ids) > 0 then
-    return query
-      select
-        'refused', verdict.job_id, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],
-        null::integer, null::integer, null::text[], null::text, null::double precision, null::jsonb, null::timestamptz,
-        null::timestamptz, null::timestamptz, null::bigint, null::timestamptz, null::timestamptz, null::timestamptz,
-        null::text, null::text, verdict.reason, verdict.state
+    kind := 'refused';
+    for job_id, reason, state in
+      select verdict.job_id, verdict.reason, verdict.state
       from settle_jobs(
         p_job_ids, p_operations, p_lease_ids, null, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
         p_permanent, p_stream_id) as verdict
-      where not verdict.ok;
-    get diagnostics v_refused = row_count;
-    p_limit := p_limit - v_refused;
+      where not verdict.ok
+    loop
+      return next;
+      if reason = 'wrong_state' and state in ('RUNNING', 'CANCELLING') then
+        p_limit := p_limit - 1;
+      end if;
+    end loop;
   end if;
   if p_limit > 0 then
     return query
