@@ -141,8 +141,8 @@ class World:
             until(lambda reader=reader: len(self.table.held(reader)) == reader.held)  # type: ignore[misc]
 
 
-# Not in the gate while its finding is open: once a job was still live after thirty seconds ("not at rest"), and
-# nobody knows why yet. `make stress` runs it.
+# Not in the gate while its finding is open: once a job was still live after thirty seconds ("not at rest"),
+# and nobody knows why yet. `make stress` runs it.
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_whatever_happens_capacity_is_kept_and_nothing_is_lost_or_delivered_twice(
