@@ -14,6 +14,7 @@ import pytest
 from holdfast import Holdfast, JobContext, current_job
 from holdfast.domain.states import JobState
 from holdfast.errors import InvalidArgument
+from holdfast.store.calls import settling
 from holdfast.worker.settings import Settings, settings_from
 from tests.worker.hands import PATIENCE_S, at_work, drained, happens, until
 
@@ -44,8 +45,8 @@ async def test_never_more_jobs_are_claimed_than_a_queue_may_run_and_each_queue_h
     for queue in running:
         await hf.aenqueue_many([task.using(queue=queue).job(queue) for _ in range(12)])
     async with at_work(hf, {"default": 5, "mail": 2}) as worker:
-        for _ in range(12):
-            await until(lambda: running["mail"] == min(2, len(hf.jobs.list(state="RUNNING", queue="mail"))))
+        for released in range(12):
+            await until(lambda left=12 - released: running["mail"] == min(2, left))  # type: ignore[misc]
             claimed = held(conn)
             assert claimed.get("default", 0) <= 5
             assert claimed.get("mail", 0) <= 2
@@ -118,16 +119,14 @@ async def test_without_signals_polling_alone_finds_jobs(hf: Holdfast, conn: psyc
 async def test_polling_backs_off_from_poll_active_to_poll_idle(
     hf: Holdfast, conn: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.store import SyncStore
-
     calls: list[float] = []
-    ask = SyncStore.settle_and_claim
+    describe = settling.settle_and_claim
 
-    def count(self: SyncStore, *args: Any, **options: Any) -> Any:
+    def count(*args: Any, **options: Any) -> Any:
         calls.append(monotonic())
-        return ask(self, *args, **options)
+        return describe(*args, **options)
 
-    monkeypatch.setattr(SyncStore, "settle_and_claim", count)
+    monkeypatch.setattr("holdfast.queue.feeding.settle_and_claim", count)
 
     async with at_work(hf, poll_active=0.1, poll_idle=0.8):
         await until(lambda: len(calls) >= 7)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from holdfast.domain.job import Content
 from holdfast.domain.lifecycle import Operation
@@ -18,6 +18,10 @@ class Completed:
     """Done."""
 
     result: Content = None
+
+
+COMPLETED: Final = Completed()
+"""Done, with nothing to show: what most executions come to, and made once for all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,25 +83,27 @@ class Book:
         self.asked = 0
         superseded: list[str] = []
         for job in jobs:
-            lease_id = job.lease_id or ""
-            old = self.find(job.id)
+            job_id, lease_id = job.id, job.lease_id or ""
+            old = self.find(job_id)
             if old is not None and old.lease_id == lease_id:
                 continue
             if old is not None:
-                self.free(job.id)
+                self.free(job_id)
                 if old.delivered and not old.is_settling(now):
-                    superseded.append(job.id)
+                    superseded.append(job_id)
             entry = Entry(job, lease_id, now if is_news else -inf)
-            self.entries[job.id] = entry
-            self.waiting[job.id] = entry
+            self.entries[job_id] = entry
+            self.waiting[job_id] = entry
         return superseded
 
     def deliver(self, seen_since: float = -inf) -> list[Any]:
         """Take what waits for the reader, but nothing of which was not heard for so long."""
         ready = [entry for entry in self.waiting.values() if entry.seen_at >= seen_since]
+        if len(ready) == len(self.waiting):
+            self.waiting.clear()
         for entry in ready:
             entry.delivered = True
-            del self.waiting[entry.job.id]
+            self.waiting.pop(entry.job.id, None)
         return [entry.job for entry in ready]
 
     def unseen_since(self, moment: float) -> list[Entry]:
@@ -116,8 +118,12 @@ class Book:
         entry = self.find(job_id)
         if entry is None or (lease_id is not None and entry.lease_id != lease_id):
             return None
-        for place in (self.entries, self.waiting, self.unwanted, self.lapsed):
-            place.pop(job_id, None)
+        self.entries.pop(job_id, None)
+        if not entry.delivered:
+            self.waiting.pop(job_id, None)
+            self.unwanted.pop(job_id, None)
+        if self.lapsed:
+            self.lapsed.pop(job_id, None)
         return entry
 
     def forfeit(self, job_id: str, lease_id: str | None = None) -> Entry | None:

@@ -1,79 +1,33 @@
 """The one thread of a process that claims for all its streams on one database, and the only one that polls.
 
-Streams that ask for the same queues and tags stand in one line. A line is looked at when somebody may
-have put a job there (a signal), when the time comes that the last look found (a job's due time, the end
-of a lease), when room appears while more is known to wait, when there are outcomes to write down, and by
-the poll: after a tenth of a second while there is work, every `poll_s` when there is none. Each look is
-one call: it settles and claims for one stream, and brings back when to look again.
+When it claims, and for whom, is in `feeding`.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import random
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
 from math import inf
-from time import monotonic
 from typing import Final
 
-from holdfast.domain.job import ClaimedJob
-from holdfast.errors import DatabaseUnavailable
-from holdfast.queue import returns
-from holdfast.queue.lines import Line, Lines
-from holdfast.queue.returns import MOST
-from holdfast.queue.stream import OpenStream
-from holdfast.store import SettledAndClaimed, Settlement, SyncStore
-from holdfast.store.signals import Mode, Signals
-
-logger: Final = logging.getLogger("holdfast.queue")
-
-SWEEP_S: Final = 1.0
-"""How often a busy line also looks for leases that have ended."""
-
-ACTIVE_S: Final = 0.1
-"""The shortest poll: after work was found."""
-
-GATHER_S: Final = 0.005
-"""How long room is gathered before more is claimed for a reader that still has something to do."""
-
-SOONEST_S: Final = 0.02
-"""The shortest wait for a moment the database named: it may be that of a job others are busy with."""
-
-CALL_S: Final = 5.0
-LONGEST_PAUSE_S: Final = 5.0
-
-DATABASE_LOST: Final = "database.lost"
-DATABASE_BACK: Final = "database.back"
-"""The events of log lines, once each however long it takes."""
+from holdfast.queue.feeding import CALL_S, Feeding
+from holdfast.queue.steps import run_blocking
+from holdfast.store import SyncStore
 
 
-class Feeder:
+class Feeder(Feeding):
     """Shared by all queues of this process on one database and schema. Thread-safe."""
 
     _shared: Final[dict[tuple[str, str], Feeder]] = {}
     _sharing = threading.Lock()
 
     def __init__(self, dsn: str, schema: str) -> None:
+        super().__init__(dsn, schema)
         self._key = (dsn, schema)
         self._pid = os.getpid()
         self._users = 0
-        self._need = f"{schema}.need."
-        self._freed_channel = f"{schema}.freed"
         self._store = SyncStore(dsn, schema=schema, max_size=1)
-        self._signals = Signals.share(dsn)
-        self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
-        self._lines = Lines()
-        self._errands: OrderedDict[OpenStream, None] = OrderedDict()
-        self._freed: list[Callable[[], None]] = []
-        self._freed_signals = 0
-        self._stopping = False
-        self._failures = 0
-        self._paused_until = -inf
-        self._subscription = self._signals.subscribe((), self._on_signal)
         self._thread = threading.Thread(target=self._run, name="holdfast feeder", daemon=True)
         self._thread.start()
 
@@ -95,310 +49,20 @@ class Feeder:
                 return
             if self._shared.get(self._key) is self:
                 del self._shared[self._key]
-        with self._lock:
-            self._stopping = True
-            self._wake.notify_all()
+        self._stop()
         self._thread.join(timeout_s)
-        self._subscription.close()
-        self._signals.release()
+        self._stop_listening()
         self._store.close()
 
-    def on_freed(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back when somebody else ended a job of a stream; returns what takes this back."""
-        with self._lock:
-            self._freed.append(callback)
-            self._listen()
-
-        def forget() -> None:
-            with self._lock:
-                self._freed.remove(callback)
-
-        return forget
-
-    def hears_signals(self) -> bool:
-        """Whether signals arrive, if any are sent."""
-        return self._signals.mode is Mode.LISTENING
-
-    def add(self, stream: OpenStream, poll_s: float, active_s: float = ACTIVE_S) -> None:
-        """Begin to claim for a stream, at once."""
-        with self._lock:
-            line = self._lines.add(stream, active_s, poll_s)
-            self._listen()
-            self._plan(line, monotonic())
-
-    def room(self, streams: Iterable[OpenStream]) -> None:
-        """Slots of these streams are free."""
-        with self._lock:
-            now = monotonic()
-            for stream in streams:
-                line = self._lines.of(stream)
-                if line is None:
-                    continue
-                line.roomy[stream] = None
-                if line.more:
-                    self._plan(line, now if stream.is_hungry else now + GATHER_S)
-                elif line.look_at == inf:
-                    self._plan(line, now + line.idle_s)
-
-    def reported(self, stream: OpenStream) -> None:
-        """A stream has outcomes to write down."""
-        with self._lock:
-            line = self._lines.of(stream)
-            if line is not None:
-                line.roomy[stream] = None
-                line.roomy.move_to_end(stream, last=False)
-                self._plan(line, monotonic())
-
-    def look(self, stream: OpenStream) -> None:
-        """Somebody wants to know what the queues of a stream have for it."""
-        with self._lock:
-            line = self._lines.of(stream)
-            if line is None:
-                stream.looked(0)
-            else:
-                line.more = True
-        self.reported(stream)
-
-    def hand_back(self, stream: OpenStream) -> None:
-        """A stream has something to hand back, has room again, or has ended."""
-        with self._lock:
-            self._errands[stream] = None
-            self._wake.notify()
-
-    # Signals
-
-    def _listen(self) -> None:
-        if self._stopping:
-            return
-        channels = {self._need + queue for queue in self._lines.queues}
-        if self._freed:
-            channels.add(self._freed_channel)
-        self._subscription.set_channels(channels)
-
-    def _on_signal(self, channels: frozenset[str]) -> None:
-        with self._lock:
-            now = monotonic()
-            for line in self._lines.of_queues(channel.removeprefix(self._need) for channel in channels):
-                line.signals += 1
-                line.more = True
-                self._plan(line, now)
-            is_freed = self._freed_channel in channels
-            self._freed_signals += is_freed
-        if is_freed:
-            self._tell_of_freed()
-
-    def _tell_of_freed(self) -> None:
-        with self._lock:
-            listeners = list(self._freed)
-        for listener in listeners:
-            listener()
-
-    # The thread
-
-    def _plan(self, line: Line, at: float) -> None:
-        """Have a line looked at by then. Under the lock."""
-        if self._lines.plan(line, at):
-            self._wake.notify()
+    def _ring(self) -> None:
+        self._wake.notify()
 
     def _run(self) -> None:
         while True:
             with self._lock:
-                while not (self._stopping or self._errands) and self._next_at() > monotonic():
-                    wait_s = self._next_at() - monotonic()
-                    self._wake.wait(None if wait_s == inf else max(0.0, wait_s))
-                if self._errands:
-                    stream, line = self._errands.popitem(last=False)[0], None
-                elif self._stopping:
-                    return
-                else:
-                    stream, line = None, self._lines.take_next()
-            try:
-                if stream is not None:
-                    self._run_errand(stream)
-                elif line is not None:
-                    self._look(line)
-            except Exception:
-                # A bug of ours must not end all streams of the process.
-                logger.exception("the feeder met something unexpected and goes on")
-                self._pause("an unexpected error")
-                if line is not None:
-                    self._look_again(line)
-
-    def _next_at(self) -> float:
-        return max(self._lines.next_at(), self._paused_until)
-
-    def _look(self, line: Line) -> None:
-        now = monotonic()
-        with self._lock:
-            stream = line.next_stream()
-            signals, freed_signals = line.signals, self._freed_signals
-            # Only this call, not one that began before it, answers somebody who asks for a look.
-            looks = [] if stream is None else stream.take_looks()
-            claims = line.more or now >= line.poll_at or bool(looks)
-        if stream is None:
-            return  # looked at again when there is room
-        if stream.unsure and not self._make_sure(line, stream):
-            stream.put_back_looks(looks)
-            return
-        reports = stream.take_reports(MOST)
-        asked = stream.ask(MOST, freeing=len(reports)) if claims else 0
-        if not (asked or reports):
-            stream.looked(0, looks)
-            self._plan_poll(line)
-            return
-        sweeps = not line.more or now - line.swept_at > SWEEP_S
-        answer = self._call(line, stream, reports, asked, sweeps)
-        if answer is None:
-            stream.put_back_looks(looks)
-            return
-        stream.looked(len(answer.claimed), looks)
-        with self._lock:
-            now = monotonic()
-            if sweeps and asked:
-                line.swept_at = now
-            if asked:
-                # What is refused may be held all the same, and is not claimed for.
-                is_full = len(answer.claimed) >= asked - len(answer.refused)
-                line.more = is_full or line.signals != signals
-                line.idle_s = line.active_s if answer.claimed else min(line.idle_s * 2, line.poll_s)
-                due_in_s = inf if answer.next_due_in_s is None else answer.next_due_in_s + 0.001
-                line.poll_at = now + min(line.idle_s, max(SOONEST_S, due_in_s))
-            was_freed = answer.claimed and self._freed_signals != freed_signals
-        if was_freed:
-            # Perhaps it was about a job of this claim, and the keepers looked before it was entered.
-            self._tell_of_freed()
-        self._plan_poll(line)
-
-    def _call(
-        self, line: Line, stream: OpenStream, reports: list[Settlement], asked: int, sweeps: bool
-    ) -> SettledAndClaimed | None:
-        """Write outcomes down and claim, in one call; None if nobody knows what came of it."""
-        terms = stream.terms
-        stream.unsure = True  # until the answer is entered: the room stays reserved
-        began = monotonic()
-        try:
-            answer = self._store.settle_and_claim(
-                reports,
-                terms.assignee_id,
-                terms.queues,
-                asked,
-                lease_s=terms.lease_s,
-                tags=terms.tags,
-                stream_id=terms.stream_id,
-                sweep=sweeps,
-                timeout_s=CALL_S,
-            )
-        except DatabaseUnavailable as error:
-            stream.put_back(reports)
-            self._pause(str(error))
-            self._look_again(line)
-            return None
-        except Exception as error:
-            stream.put_back(reports)
-            self._fail(line, stream, error)
-            return None
-        stream.observe("claims.seconds", monotonic() - began)
-        stream.reported(reports, answer.refused)
-        self._enter(stream, answer.claimed)
-        return answer
-
-    def _plan_poll(self, line: Line) -> None:
-        """Have a line looked at again: at once if there is more to do, else by the poll."""
-        with self._lock:
-            first = next(iter(line.roomy), None)
-            at_once = line.more or (first is not None and first.has_reports)
-            self._plan(line, monotonic() if at_once else line.poll_at)
-
-    def _look_again(self, line: Line) -> None:
-        with self._lock:
-            self._plan(line, monotonic())
-
-    def _make_sure(self, line: Line | None, stream: OpenStream) -> bool:
-        """Find out what a claim whose answer was lost has brought, and enter it."""
-        known = {lease_id for _, lease_id in stream.holdings()}
-        reports = stream.take_reports(MOST)
-        try:
-            if reports:
-                returns.report(self._store, stream, reports, CALL_S)
-                reports = []
-            held = self._store.jobs_of_stream(stream.terms.stream_id, timeout_s=CALL_S)
-        except DatabaseUnavailable as error:
-            stream.put_back(reports)
-            self._pause(str(error))
-            if line is not None:
-                self._look_again(line)
-            return False
-        except Exception as error:
-            self._fail(line, stream, error)
-            return False
-        self._enter(stream, [job for job in held if job.lease_id not in known], is_news=False)
-        return True
-
-    def _enter(self, stream: OpenStream, claimed: Iterable[ClaimedJob], *, is_news: bool = True) -> None:
-        formers = stream.assign(stream.read(claimed), is_news=is_news)
-        stream.unsure = False
-        self._recover()
-        if formers:
-            self.room(formers)
-        if stream.is_ending or stream.is_draining:
-            self.hand_back(stream)
-
-    def _run_errand(self, stream: OpenStream) -> None:
-        """Hand back what is not to be delivered; after that a stream that ends has ended."""
-        is_settled = False
-        try:
-            if stream.is_ending and stream.unsure:
-                self._make_sure(None, stream)
-            is_told = returns.report_last(self._store, stream) if stream.is_ending else True
-            entries = stream.unwanted()
-            is_returned = not entries or returns.hand_back(self._store, stream, entries)
-            is_settled = is_told and is_returned and not stream.unsure
-            # What a stream that goes on cannot hand back keeps slot and lease, until the keeper looks again.
-            if is_returned or stream.is_ending:
-                stream.returned(entries)
-        finally:
-            if stream.is_ending:
-                self._remove(stream)
-                stream.looked(0)
-                if not stream.ended.done():
-                    stream.ended.set_result(is_settled)
-            else:
-                self.room([stream])
-
-    def _remove(self, stream: OpenStream) -> None:
-        with self._lock:
-            self._lines.remove(stream)
-            self._listen()
-
-    def _fail(self, line: Line | None, stream: OpenStream, error: Exception) -> None:
-        """What the database refuses for good ends the stream, and is raised to its reader."""
-        stream.unask()
-        stream.unsure = False
-        if line is not None:
-            self._look_again(line)  # for the others in it
-        if stream.end(error):
-            logger.error("the stream of %s ends: %s", stream.terms.assignee_id, error)
-        self.hand_back(stream)
-
-    # Trouble
-
-    def _pause(self, reason: str) -> None:
-        self._failures += 1
-        pause_s = min(LONGEST_PAUSE_S, ACTIVE_S * 2 ** min(self._failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
-        self._paused_until = monotonic() + pause_s
-        if self._failures == 1:
-            logger.warning(
-                "streams cannot claim: %s; trying again until it works",
-                reason,
-                extra={"event": DATABASE_LOST},
-            )
-
-    def _recover(self) -> None:
-        if self._failures:
-            logger.info(
-                "streams claim again, after %d failed attempts",
-                self._failures,
-                extra={"event": DATABASE_BACK},
-            )
-            self._failures = 0
-            self._paused_until = -inf
+                while (turn := self._next_turn()) is None:
+                    if self._is_over:
+                        return
+                    idle_s = self._idle_s()
+                    self._wake.wait(None if idle_s == inf else idle_s)
+            run_blocking(self._store, turn)

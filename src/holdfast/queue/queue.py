@@ -15,7 +15,7 @@ from holdfast.queue.base import MOST_LISTED, QueueBase
 from holdfast.queue.checks import WorkerId
 from holdfast.queue.faces import Stream
 from holdfast.queue.settling import Told
-from holdfast.queue.steps import Steps
+from holdfast.queue.steps import Steps, run_awaiting
 from holdfast.queue.terms import stream_terms
 from holdfast.queue.values import Content, Duration, Job, JobStats, Verdict
 from holdfast.store import CancelledJobs, Store
@@ -417,12 +417,7 @@ class Queue(QueueBase[Store]):
         self._require_this_loop()
         store = self._require_open().store
         try:
-            call = next(steps)
-            while True:
-                call = steps.send(await store.run(call))
-        except StopIteration as done:
-            answer: R = done.value
-            return answer
+            return await run_awaiting(store, steps)
         except HoldfastError as error:
             explained = self._explained(error)
             if explained is error:

@@ -7,8 +7,10 @@ from typing import Final
 
 from holdfast.domain.outcome import Undelivered
 from holdfast.queue.book import Entry
+from holdfast.queue.steps import Steps, ask
 from holdfast.queue.stream import OpenStream
-from holdfast.store import Settlement, SyncStore
+from holdfast.store import Settlement
+from holdfast.store.calls.settling import settle_jobs
 
 logger: Final = logging.getLogger("holdfast.queue")
 
@@ -18,18 +20,18 @@ MOST: Final = 1000
 HAND_BACK_S: Final = 3.0
 
 
-def report(store: SyncStore, stream: OpenStream, reports: list[Settlement], timeout_s: float) -> None:
+def report(stream: OpenStream, reports: list[Settlement], timeout_s: float) -> Steps[None]:
     """Write outcomes down by themselves; what a lost call wrote already is answered as it was."""
-    verdicts = store.settle_jobs(reports, stream_id=stream.terms.stream_id, timeout_s=timeout_s)
+    verdicts = yield from ask(settle_jobs(reports, stream_id=stream.terms.stream_id, timeout_s=timeout_s))
     stream.reported(reports, [verdict for verdict in verdicts if not verdict.ok])
 
 
-def report_last(store: SyncStore, stream: OpenStream) -> bool:
+def report_last(stream: OpenStream) -> Steps[bool]:
     """Write down what a stream that ends still has to say; False if some could not be."""
     is_told = True
     while reports := stream.take_reports(MOST):
         try:
-            report(store, stream, reports, HAND_BACK_S)
+            yield from report(stream, reports, HAND_BACK_S)
         except Exception as error:
             is_told = False
             logger.warning(
@@ -41,7 +43,7 @@ def report_last(store: SyncStore, stream: OpenStream) -> bool:
     return is_told
 
 
-def hand_back(store: SyncStore, stream: OpenStream, entries: list[Entry]) -> bool:
+def hand_back(stream: OpenStream, entries: list[Entry]) -> Steps[bool]:
     """Hand back jobs that were not delivered; False if that did not work."""
     terms = stream.terms
     settlements: list[Settlement] = [
@@ -54,9 +56,8 @@ def hand_back(store: SyncStore, stream: OpenStream, entries: list[Entry]) -> boo
     ]
     try:
         for start in range(0, len(settlements), MOST):
-            store.settle_jobs(
-                settlements[start : start + MOST], stream_id=terms.stream_id, timeout_s=HAND_BACK_S
-            )
+            some = settlements[start : start + MOST]
+            yield from ask(settle_jobs(some, stream_id=terms.stream_id, timeout_s=HAND_BACK_S))
     except Exception as error:
         logger.warning(
             "%d jobs of %s could not be handed back (%s); %s",

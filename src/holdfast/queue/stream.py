@@ -111,10 +111,14 @@ class OpenStream:
         with self._lock:
             self._on_lost.append(callback)
 
-    def report(self, job_id: str, lease_id: str, outcome: Outcome) -> None:
-        """Have an outcome written down with the next call, many in one commit; then its slot is free."""
+    def report(self, job_id: str, lease_id: str, outcome: Outcome) -> bool:
+        """Have an outcome written down with the next call, many in one commit; then its slot is free.
+
+        True: the feeder must be told. It knows when there were some before.
+        """
         with self._lock:
             self._reports.append((job_id, lease_id, outcome))
+            return len(self._reports) == 1
 
     def ask_for_a_look(self) -> Future[int]:
         """Done when the feeder has looked, with how many jobs that brought."""
@@ -186,14 +190,15 @@ class OpenStream:
     def reported(self, reports: list[Settlement], refused: Iterable[Verdict] = ()) -> None:
         """Outcomes were written down, or refused. A refused job that is held all the same keeps its slot."""
         refusals = {verdict.job_id: verdict for verdict in refused if verdict.reason is not Reason.ALREADY}
+        held = {job_id for job_id, verdict in refusals.items() if verdict.status in HELD}
         with self._lock:
             for job_id, lease_id, _ in reports:
-                verdict = refusals.get(job_id)
-                if verdict is None or verdict.status not in HELD:
+                if job_id not in held:
                     self._disown(self._book.free(job_id, lease_id))
-        for report in reports:
-            if report[0] in refusals:
-                self._refused(report, refusals[report[0]])
+        if refusals:
+            for report in reports:
+                if report[0] in refusals:
+                    self._refused(report, refusals[report[0]])
 
     def take_looks(self) -> list[Future[int]]:
         """Those who ask for a look, to be answered by the call that begins now."""

@@ -11,7 +11,8 @@ from typing import Final
 
 from holdfast.domain.outcome import Outcome
 from holdfast.errors import QueueClosed
-from holdfast.queue.feeder import ACTIVE_S, Feeder
+from holdfast.queue.feeder import Feeder
+from holdfast.queue.feeding import ACTIVE_S, Feeding
 from holdfast.queue.keeper import Keeper
 from holdfast.queue.stream import OpenStream, Owners, Refused, Tell
 from holdfast.queue.terms import Terms
@@ -28,13 +29,22 @@ class Streams:
     Threads and connections for them are made with the first stream: a queue that only enqueues has none.
     """
 
-    def __init__(self, dsn: str, schema: str, *, poll_s: float, active_s: float = ACTIVE_S) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        schema: str,
+        *,
+        poll_s: float,
+        active_s: float = ACTIVE_S,
+        feeder: Callable[[str, str], Feeding] = Feeder.share,
+    ) -> None:
+        self._new_feeder = feeder
         self._dsn = dsn
         self._schema = schema
         self._poll_s = poll_s
         self._active_s = active_s
         self._lock = threading.Lock()
-        self._feeder: Feeder | None = None
+        self._feeder: Feeding | None = None
         self._keeper: Keeper | None = None
         self._forget_freed: Callable[[], None] = _nothing
         self._open: set[OpenStream] = set()
@@ -55,7 +65,7 @@ class Streams:
             if self._closed:
                 raise QueueClosed("the queue is closed: no stream can be opened")
             if self._feeder is None or self._keeper is None:
-                self._feeder = Feeder.share(self._dsn, self._schema)
+                self._feeder = self._new_feeder(self._dsn, self._schema)
                 self._keeper = Keeper(self._dsn, self._schema, self.news, self._feeder.hears_signals)
                 self._forget_freed = self._feeder.on_freed(self._keeper.look)
             self._open.add(stream)
@@ -75,9 +85,9 @@ class Streams:
 
     def report(self, stream: OpenStream, job_id: str, lease_id: str, outcome: Outcome) -> None:
         """Have an outcome written down with the next call for the stream, many in one commit."""
-        stream.report(job_id, lease_id, outcome)
+        is_first = stream.report(job_id, lease_id, outcome)
         feeder = self._feeder
-        if feeder is not None:
+        if is_first and feeder is not None:
             feeder.reported(stream)
 
     def look(self, stream: OpenStream) -> Future[int]:

@@ -14,7 +14,7 @@ from holdfast.queue.base import MOST_LISTED, QueueBase
 from holdfast.queue.checks import WorkerId
 from holdfast.queue.faces import SyncStream
 from holdfast.queue.settling import Told
-from holdfast.queue.steps import Steps
+from holdfast.queue.steps import Steps, run_blocking
 from holdfast.queue.terms import stream_terms
 from holdfast.queue.values import Content, Duration, Job, JobStats, Verdict
 from holdfast.store import CancelledJobs, SyncStore
@@ -396,12 +396,7 @@ class SyncQueue(QueueBase[SyncStore]):
         """Take a verb through its steps."""
         store = self._require_open().store
         try:
-            call = next(steps)
-            while True:
-                call = steps.send(store.run(call))
-        except StopIteration as done:
-            answer: R = done.value
-            return answer
+            return run_blocking(store, steps)
         except HoldfastError as error:
             explained = self._explained(error)
             if explained is error:

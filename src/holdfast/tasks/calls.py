@@ -7,6 +7,7 @@ import typing
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from inspect import Parameter
+from operator import is_
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -54,6 +55,8 @@ class CallShape:
     def decode(self, payload: Content) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a payload; raise UndecodableArguments saying which does not fit, and why."""
         args, kwargs = self._taken_apart(payload)
+        if not kwargs and self._takes(args):
+            return args, {}
         if kwargs or not self._plainly_callable or not self._needed <= len(args) <= len(self._positions):
             try:
                 self.signature.bind(*args, **kwargs)
@@ -63,6 +66,17 @@ class CallShape:
             [self._decoded(value, self._hint_at(place), place) for place, value in enumerate(args)],
             {name: self._decoded(value, self._hint_of(name), name) for name, value in kwargs.items()},
         )
+
+    def _takes(self, args: list[Any]) -> bool:
+        """Whether they are just what the annotations say, so that there is nothing to bind or to convert."""
+        if not self._plainly_callable or not self._needed <= len(args) <= len(self._positions):
+            return False
+        return all(map(is_, map(type, args), self._plain_types))
+
+    @cached_property
+    def _plain_types(self) -> tuple[Any, ...]:
+        """The types of positions whose values JSON brings as they are; None for others."""
+        return tuple(codec.plain_type(hint) for hint in self._hints_by_position)
 
     def decode_result(self, content: Content) -> Any:
         """What the function returned; raise UndecodableResult if that is not what it says it returns."""
@@ -119,7 +133,7 @@ class CallShape:
     def _taken_apart(self, payload: Content) -> tuple[list[Any], dict[str, Any]]:
         if payload is None:
             return [], {}
-        if not isinstance(payload, dict) or payload.keys() - {"args", "kwargs"}:
+        if not isinstance(payload, dict) or not payload.keys() <= _PARTS:
             raise UndecodableArguments(f"a job for task {self._task}: {_SHAPE}")
         args, kwargs = payload.get("args") or [], payload.get("kwargs") or {}
         if not isinstance(args, list) or not isinstance(kwargs, dict):
@@ -127,6 +141,7 @@ class CallShape:
         return args, kwargs
 
 
+_PARTS: Final = frozenset(("args", "kwargs"))
 _SHAPE: Final = 'its payload must be {"args": [...], "kwargs": {...}}, as its parameters ask for'
 
 

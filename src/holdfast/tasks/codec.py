@@ -67,6 +67,11 @@ def decode(content: Any, hint: Hint) -> Any:
     return _convert(content, hint)
 
 
+def plain_type(hint: Hint) -> Any:
+    """The type whose values arrive as JSON brings them, if the hint names one; else None."""
+    return hint.type if hint.type in _AS_THEY_ARE else None
+
+
 def encode_content(value: object, where: str) -> Content:
     """A whole result: bytes as they are, all else in terms of JSON; raise PayloadError naming the type."""
     if value is None or isinstance(value, bytes):

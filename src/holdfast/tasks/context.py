@@ -18,6 +18,8 @@ class JobContext(ABC):
     May be used from any thread that works for the job.
     """
 
+    __slots__ = ()
+
     job_id: str
     attempt: int
     """Which attempt this is, the first being 1: one more than failures were counted."""

@@ -22,19 +22,17 @@ class Accounts:
         self._worker_id = worker_id
         self._lease_s = lease_s
 
-    def started(self, job: ClaimedJob) -> None:
-        """A job is about to run: how long it was due before. By the database's clock alone."""
-        claimed_at = job.lease_expires_at.timestamp() - self._lease_s
-        self._metrics.observe("jobs.wait_seconds", max(0.0, claimed_at - job.available_at.timestamp()))
-
-    def ran(self, seconds: float) -> None:
-        self._metrics.observe("jobs.run_seconds", seconds)
+    def ran(self, job: ClaimedJob, seconds: float) -> None:
+        """A job has run, so long; and how long it had been due before, by the database's clock alone."""
+        waited_s = (job.lease_expires_at - job.available_at).total_seconds() - self._lease_s
+        self._metrics.observe_two("jobs.wait_seconds", max(0.0, waited_s), "jobs.run_seconds", seconds)
 
     def ended(self, job: ClaimedJob, outcome: Outcome) -> None:
         """What is about to be written down of a job."""
+        if type(outcome) is Completed:
+            self._metrics.count("jobs.completed")
+            return
         match outcome:
-            case Completed():
-                self._metrics.count("jobs.completed")
             case Failed():
                 self._failed(job, outcome)
             case Rescheduled():

@@ -25,6 +25,22 @@ Report = tuple[float, float | None, str | None]
 class RunContext(JobContext):
     """The job in hand. Thread-safe: a handler may pass it on to threads of its own."""
 
+    __slots__ = (
+        "_is_stopping",
+        "_tell",
+        "_written_at",
+        "attempt",
+        "deadline",
+        "is_over",
+        "job_id",
+        "latest",
+        "lease_id",
+        "queue",
+        "stop",
+        "tags",
+        "task",
+    )
+
     def __init__(
         self, job: ClaimedJob, is_stopping: Callable[[], bool], tell: Callable[[RunContext], None]
     ) -> None:

@@ -17,6 +17,7 @@ from holdfast.domain.job import ClaimedJob
 from holdfast.domain.outcome import Outcome, Reason, Verdict
 from holdfast.domain.states import JobState
 from holdfast.errors import QueueClosed
+from holdfast.queue.loop_feeder import LoopFeeder
 from holdfast.queue.stream import Ended as StreamOver
 from holdfast.queue.stream import OpenStream
 from holdfast.queue.streams import Streams
@@ -72,12 +73,14 @@ class Crew:
         self._progress = ProgressWriter(self.store)
         self._children: ChildLane | None = None
         self._size = sum(queues.values())
-        self._streams = Streams(dsn, schema, poll_s=settings.poll_idle, active_s=settings.poll_active)
+        self._streams = Streams(
+            dsn, schema, poll_s=settings.poll_idle, active_s=settings.poll_active, feeder=LoopFeeder
+        )
         self._arrived = asyncio.Event()
         self._failed = asyncio.Event()
         self._failure: BaseException | None = None
         self.roster = Roster(self._accounts)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[Execution, asyncio.Task[None]] = {}
         self._stopping = False
         self._closed = False
         self._open = [self._open_stream(queue, size, tags) for queue, size in queues.items()]
@@ -121,15 +124,12 @@ class Crew:
     def _start(self, stream: OpenStream, job: ClaimedJob) -> None:
         execution = Execution(self, stream, job)
         self.roster.enter(execution)
-        task = self._loop.create_task(self._execute(execution))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[execution] = self._loop.create_task(self._execute(execution))
 
     async def _execute(self, execution: Execution) -> None:
         began = monotonic()
-        self._accounts.started(execution.job)
         outcome = await execution.run()
-        self._accounts.ran(monotonic() - began)
+        self._accounts.ran(execution.job, monotonic() - began)
         if execution.context.has_spoken:
             with suppress(asyncio.CancelledError):  # of a handler that has cancelled the task it runs in
                 await self._progress.finish(execution.context)
@@ -137,6 +137,8 @@ class Crew:
             self.report(execution, outcome)
         # Only now: whoever waits for it waits for its outcome, which is to be told before the streams close.
         self.roster.leave(execution)
+        # A done callback would cost as much as the rest of this method; nothing here raises.
+        del self._tasks[execution]
 
     async def run_in_child(self, execution: Execution, task: Task[..., Any]) -> endings.Ended:
         """Run a handler in a process of its own."""
@@ -231,7 +233,7 @@ class Crew:
         self._closed = True
         self.roster.close()
         self.threads.close()
-        left = [self._dispatcher, *self._tasks]
+        left = [self._dispatcher, *self._tasks.values()]
         for task in left:
             task.cancel()
         await asyncio.wait(left, timeout=LAST_TASKS_S)

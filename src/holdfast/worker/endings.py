@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from holdfast.domain.control import PermanentError
 from holdfast.domain.job import Content
 from holdfast.domain.judging import message_of
-from holdfast.domain.outcome import Completed, Outcome, Rescheduled, Stopped, StoppedWithRetry
+from holdfast.domain.outcome import COMPLETED, Completed, Outcome, Rescheduled, Stopped, StoppedWithRetry
 from holdfast.errors import JobCancelled
 
 SHUTDOWN = "shutdown"
@@ -32,6 +32,10 @@ class Returned:
     """The handler came to its end; the result is encoded already."""
 
     result: Content
+
+
+RETURNED_NOTHING: Final = Returned(None)
+"""What most handlers come to. Values that never change need not be made for every job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,9 @@ class UnstorableResult(PermanentError):
 
 def outcome_of(ended: Ended, stop: Stop | None, timeout_s: float | None, judge: Judge) -> Outcome | None:
     """What to write down; None: nothing, because the job is somebody else's now."""
+    if stop is None:
+        return _undisturbed(ended, judge)
     match stop:
-        case None:
-            return _undisturbed(ended, judge)
         case Stop.LOST:
             return None
         case Stop.TIMED_OUT:
@@ -125,7 +129,7 @@ def _timed_out(timeout_s: float | None) -> TimedOut:
 def _undisturbed(ended: Ended, judge: Judge) -> Outcome:
     match ended:
         case Returned(result):
-            return Completed(result)
+            return COMPLETED if result is None else Completed(result)
         case Raised(error, traceback):
             return judge(error, traceback)
         case Died(description):

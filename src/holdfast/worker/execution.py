@@ -17,17 +17,18 @@ from holdfast.domain.outcome import Outcome, Rescheduled
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidArgument, JobCancelled, LeaseLost, UnknownTask, WrongState
 from holdfast.queue.stream import OpenStream
-from holdfast.tasks.context import running
+from holdfast.tasks.context import running, set_current_job
 from holdfast.tasks.task import Task, decode_arguments, encode_result, unstorable
 from holdfast.worker import endings
 from holdfast.worker.context import RunContext
-from holdfast.worker.endings import Ended, Raised, Returned, Stop, UnstorableResult
+from holdfast.worker.endings import RETURNED_NOTHING, Ended, Raised, Returned, Stop, UnstorableResult
 
 if TYPE_CHECKING:
     from holdfast.worker.crew import Crew
 
 RESOURCE_BUSY: Final = "resource_busy"
 DEFAULT_RETRY: Final = Retry()
+_ENDED: Final = (Returned, Raised, endings.Died)
 
 T = TypeVar("T")
 
@@ -43,8 +44,8 @@ class Execution:
         "context",
         "job",
         "outcome",
-        "retry",
         "stream",
+        "task",
         "timeout_s",
     )
 
@@ -55,7 +56,7 @@ class Execution:
         self.stream = stream
         self.job = job
         self.context = RunContext(job, crew.is_stopping, crew.tell_progress)
-        self.retry = DEFAULT_RETRY
+        self.task: Task[..., Any] | None = None
         self.timeout_s: float | None = job.timeout_s
         self.outcome: Outcome | None = None
         """What is to be written down, when that is known."""
@@ -64,10 +65,6 @@ class Execution:
 
     async def run(self) -> Outcome | None:
         """Run it to its end; what is to be written down, None if nothing."""
-        self.outcome = await self._outcome()
-        return self.outcome
-
-    async def _outcome(self) -> Outcome | None:
         try:
             ended: Ended | Outcome = await self._run()
         except BaseException as error:
@@ -76,9 +73,11 @@ class Execution:
         finally:
             if self._timer is not None:
                 self._timer.cancel()
-        if not isinstance(ended, Returned | Raised | endings.Died):
-            return ended
-        return endings.outcome_of(ended, self.context.stop, self.timeout_s, self._judge)
+        if isinstance(ended, _ENDED):
+            self.outcome = endings.outcome_of(ended, self.context.stop, self.timeout_s, self._judge)
+        else:
+            self.outcome = ended
+        return self.outcome
 
     def give_up(self) -> Outcome | None:
         """Wait for it no more; what is to be written down, None if nothing."""
@@ -96,8 +95,7 @@ class Execution:
 
     async def _run(self) -> Ended | Outcome:
         job = self.job
-        task = self._crew.registry.get(job.task)
-        self.retry = _policy(DEFAULT_RETRY if task is None else task.retry, job)
+        self.task = task = self._crew.registry.get(job.task)
         if task is None:
             raise UnknownTask(self._unknown())
         if job.timeout_s is None:
@@ -111,7 +109,8 @@ class Execution:
         args, kwargs = decode_arguments(task, job.payload)
         if task.wants_context:
             args = [self.context, *args]
-        self.start_timer()
+        if self.timeout_s is not None:
+            self.start_timer()
         if task.run_in == "thread":
             return await self._in_thread(task, args, kwargs)
         return await self._on_loop(task, args, kwargs)
@@ -137,11 +136,11 @@ class Execution:
         me = asyncio.current_task()
         if me is not None:
             self._stopper = me.cancel
+        set_current_job(self.context)  # for this execution's own task: nothing runs in it after
         try:
-            with running(self.context):
-                value = task.fn(*args, **kwargs)
-                if task.is_async:
-                    value = await value
+            value = task.fn(*args, **kwargs)
+            if task.is_async:
+                value = await value
         except BaseException as error:
             return Raised(error, _trace(error))
         finally:
@@ -185,6 +184,11 @@ class Execution:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self.timeout_s, self.stop, Stop.TIMED_OUT)
 
+    @property
+    def retry(self) -> Retry:
+        """The policy that counts for it."""
+        return _policy(DEFAULT_RETRY if self.task is None else self.task.retry, self.job)
+
     def _judge(self, error: BaseException, trace: str | None) -> Outcome:
         return judge_error(error, self.retry, self.job.attempts, random.random, traceback=trace or None)
 
@@ -205,7 +209,7 @@ def _policy(usual: Retry, job: ClaimedJob) -> Retry:
 
 def _returned(task: Task[..., Any], value: object) -> Ended:
     if value is None:
-        return Returned(None)
+        return RETURNED_NOTHING
     try:
         return Returned(encode_result(task, value))
     except BaseException as error:  # it may be of a class that fights back

@@ -10,6 +10,7 @@ from typing import Final, assert_never, cast
 from holdfast.domain.content import CONTENT_BYTES, storable_json, storable_text
 from holdfast.domain.job import Content
 from holdfast.domain.outcome import (
+    COMPLETED,
     Acknowledged,
     Completed,
     Failed,
@@ -126,7 +127,9 @@ def settle_and_claim(
     call did; what it claimed comes back as leases lapse.
     """
     settled = list(settlements)
-    if any(_moment(outcome, job_id) is not None for job_id, _, outcome in settled):
+    if any(
+        outcome is not COMPLETED and _moment(outcome, job_id) is not None for job_id, _, outcome in settled
+    ):
         raise InvalidArgument("settle_and_claim takes delays, not moments: use settle_jobs for those")
     terms = (
         arguments.text(worker_id, "worker_id"),
@@ -150,7 +153,10 @@ def _columns(settlements: Sequence[Settlement], *, bare: bool = False) -> arrays
     job_ids = [job_id for job_id, _, _ in settlements]
     if "" in job_ids:
         raise InvalidArgument("job_id is empty")
-    written = [_write(_bare(outcome) if bare else outcome, job_id) for job_id, _, outcome in settlements]
+    written = [
+        _COMPLETED if outcome is COMPLETED else _write(_bare(outcome) if bare else outcome, job_id)
+        for job_id, _, outcome in settlements
+    ]
     operations, results, raw, messages, tracebacks, delays, permanent = (
         zip(*written, strict=True) if written else ((),) * 7
     )
@@ -245,11 +251,11 @@ def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
     claimed: list[tuple[object, ...]] = []
     next_due = next_due_in_s = None
     for row in answer:
-        kind, reason, state = row[:3]
+        kind = row[0]
         if kind == "claimed":
             claimed.append(row[3:])
-        elif kind == "refused" and reason != Reason.ALREADY:
-            refused.append(rows.verdict(row[3], False, state, reason))
+        elif kind == "refused" and row[1] != Reason.ALREADY:
+            refused.append(rows.verdict(row[3], False, row[2], row[1]))
         elif kind == "next":
             next_due = row[3 + _DUE_AT]
             if next_due is not None:
