@@ -23,12 +23,12 @@ PATIENCE_S = float(os.environ.get("HOLDFAST_TEST_PATIENCE_S", "30"))
 """How long a test waits for what takes milliseconds on a machine with nothing else to do."""
 
 
-def until(what: Callable[[], T], why: str = "it never came true") -> T:
-    """Ask again and again until the answer is true; that answer."""
+def until(what: Callable[[], T], why: str | Callable[[], str] = "it never came true") -> T:
+    """Ask again and again until the answer is true; that answer. `why` may be worked out at the end."""
     deadline = monotonic() + PATIENCE_S
     pause = threading.Event()
     while not (answer := what()):
-        assert monotonic() < deadline, why
+        assert monotonic() < deadline, why if isinstance(why, str) else why()
         pause.wait(0.01)
     return answer
 
@@ -111,6 +111,12 @@ class Reader:
         assert len(jobs) == count
         return jobs
 
+    def close_and_take_rest(self) -> list[Job]:
+        """End the stream; what a read that ran out of time took all the same, because that is delivered."""
+        self.close()
+        pending, self._pending = self._pending, None
+        return [] if pending is None else pending.result(PATIENCE_S) or []
+
     def forget_pending(self) -> None:
         """Read anew, because the last read has raised."""
         self._pending = None
@@ -132,6 +138,11 @@ class Reader:
     @property
     def held(self) -> int:
         return self.stream.assigned_jobs
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a read in the background still waits."""
+        return self._pending is not None and not self._pending.done()
 
     @property
     def inside(self) -> OpenStream:

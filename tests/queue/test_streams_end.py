@@ -102,6 +102,24 @@ def test_what_was_being_cancelled_and_not_delivered_is_stopped_at_the_end(
     assert (table.state("a"), table.state("b")) == ("STOPPED", "FAILED_RETRY")
 
 
+def test_a_batch_that_came_while_its_reader_did_something_else_is_delivered_though_the_stream_ends_then(
+    side: Face, database: str, table: Table
+) -> None:
+    """The read ran out of patience, not the stream: what it takes later is its reader's and nobody else's."""
+    queue = side.open(database, lease=600)
+    reader = side.stream(queue, "me")
+    with pytest.raises(TimeoutError):
+        reader.read(0.01)
+    queue.enqueue_jobs(jobs("a"))
+    until(lambda: not reader.is_reading)
+
+    (job,) = reader.close_and_take_rest()
+
+    assert table.held() == ["a"]
+    queue.complete_job("a", lease_id=job.lease_id)
+    assert table.held() == []
+
+
 def test_delivered_jobs_can_be_settled_after_the_end_and_their_leases_are_kept_until_then(
     side: Face, database: str, table: Table
 ) -> None:
