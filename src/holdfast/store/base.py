@@ -16,7 +16,8 @@ from holdfast.store import address, arguments
 from holdfast.store.adapters import ADAPTERS
 from holdfast.store.call import Call, Statement
 from holdfast.store.connections import DeadlineAsyncConnection, DeadlineConnection
-from holdfast.store.pacing import POOL_NAME, Pacing
+from holdfast.store.loop_end import POOL_NAME
+from holdfast.store.pacing import Pacing
 from holdfast.store.sqlstates import Action, action_for
 from holdfast.store.trial import Trial
 

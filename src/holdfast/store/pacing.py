@@ -14,11 +14,6 @@ import psycopg
 SHORTEST_S: Final = 0.1
 LONGEST_S: Final = 5.0
 
-POOL_NAME: Final = "holdfast"
-"""What the pools are called, and their tasks after them."""
-
-_INSIST_S: Final = 0.02
-
 
 def jitter(attempt: int, shortest_s: float, longest_s: float, chance: Callable[[], float]) -> float:
     """A pause of any length up to a limit that doubles with each attempt."""
@@ -72,7 +67,6 @@ class Pacing:
             yield
         except asyncio.CancelledError:
             if not self.closing.is_set():
-                _insist_on_cancelling(task)
                 raise
             task.uncancel()
             raise psycopg.OperationalError("the store was closed") from None
@@ -84,20 +78,3 @@ class Pacing:
         self.closing.set()
         for task in self._tasks:
             task.cancel()
-
-
-def _insist_on_cancelling(task: asyncio.Task[Any]) -> None:
-    """Cancel a task of the pool until it ends.
-
-    The pool takes a cancellation for an attempt that failed, and its task goes on. A loop that ends cancels
-    once and waits for ever.
-    """
-    loop = asyncio.get_running_loop()
-
-    def again() -> None:
-        if not task.done():
-            task.cancel()
-            loop.call_later(_INSIST_S, again)
-
-    if task.get_name().startswith(f"{POOL_NAME}-worker"):
-        loop.call_later(_INSIST_S, again)

@@ -17,6 +17,7 @@ from holdfast.store.async_calls import AsyncCalls
 from holdfast.store.base import CLOSE_S, SLICE_S, PooledStore, Sql
 from holdfast.store.call import Call, Rows
 from holdfast.store.connections import DeadlineAsyncConnection, is_stale
+from holdfast.store.loop_end import LoopEnd
 from holdfast.store.sqlstates import refusal
 from holdfast.store.trial import Trial
 
@@ -39,20 +40,24 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
     """
 
     def _new_pool(self, **options: Any) -> AsyncConnectionPool[DeadlineAsyncConnection]:
+        self._loop_end = LoopEnd()
         return AsyncConnectionPool(connection_class=DeadlineAsyncConnection, **options)
 
     async def open(self) -> None:
         """Let connections be made, without waiting for one. The first call does it too."""
         self._refuse_if_closed()
+        self._loop_end.watch()
         await self._pool.open()
 
     async def close(self) -> None:
         """Close all connections, those in use as their calls end, within five seconds, server or not."""
         self._closed = True
         self._pacing.close()
-        idle = await self._take_idle_connections()
+        idle: list[DeadlineAsyncConnection] = []
         try:
+            await self._take_idle_connections(idle)
             await self._pool.close(timeout=CLOSE_S)
+            await self._loop_end.unwatch()
         except asyncio.CancelledError:
             # A loop that ends has cancelled the pool's own tasks by now. The pool takes that for itself and
             # forgets its connections, which is why the idle ones are taken out before.
@@ -89,12 +94,10 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
                 return call.parse(rows)
             await asyncio.sleep(pause_s)
 
-    async def _take_idle_connections(self) -> list[DeadlineAsyncConnection]:
-        taken: list[DeadlineAsyncConnection] = []
+    async def _take_idle_connections(self, taken: list[DeadlineAsyncConnection]) -> None:
         with suppress(PoolTimeout, PoolClosed):  # a call was faster, and will close what it took
             for _ in range(self._pool.get_stats()["pool_available"]):
                 taken.append(await self._pool.getconn(timeout=_TAKE_S))
-        return taken
 
     async def _attempt(self, trial: Trial[Any]) -> Rows:
         conn = await self._connection(trial)
