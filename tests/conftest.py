@@ -5,11 +5,14 @@ HOLDFAST_TEST_DATABASE_URL names a server to use instead of an embedded one; its
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,37 @@ SERVER_SETTINGS = {
     # The embedded role is named as the schema, so "$user" would find what nobody qualified.
     "search_path": "public",
 }
+
+
+GIVE_UP_S = 20.0
+"""How long before its time is over a coroutine is cancelled: what it has opened must be closed by then."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """End a test on the event loop in time.
+
+    pytest-timeout interrupts the loop, not the coroutine: that goes on as soon as a fixture needs the loop to
+    clean up, and the fixture waits for it, for ever if need be, with nobody left to look at the clock.
+    """
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        pyfuncitem.obj = _in_time(pyfuncitem.obj, _time_of(pyfuncitem) - GIVE_UP_S)
+    return (yield)
+
+
+def _time_of(item: pytest.Function) -> float:
+    marker = item.get_closest_marker("timeout")
+    named = marker.args[0] if marker is not None else item.config.getoption("timeout")
+    return float(named or item.config.getini("timeout"))
+
+
+def _in_time(test: Callable[..., Coroutine[Any, Any, None]], within_s: float) -> Callable[..., Any]:
+    @wraps(test)
+    async def run(*args: Any, **options: Any) -> None:
+        async with asyncio.timeout(within_s):
+            await test(*args, **options)
+
+    return run
 
 
 @pytest.fixture(scope="session")
