@@ -18,10 +18,14 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from holdfast import Job, Queue, SyncQueue
+from holdfast.domain.outcome import Completed
 from holdfast.engine import installer
 from holdfast.errors import HoldfastError, SchemaMissing
+from holdfast.queue.streams import Streams
+from holdfast.queue.terms import stream_terms
 from tests.queue.proxy import proxied
 from tests.queue.streaming import (
+    PATIENCE_S,
     Face,
     Reader,
     Table,
@@ -246,6 +250,28 @@ def test_what_the_database_refuses_for_good_is_raised_to_the_reader_and_ends_the
     reader.forget_pending()
     assert reader.has_ended()
     reader.close()
+
+
+def test_outcomes_refused_for_good_after_a_lost_answer_are_not_taken_for_written_down(
+    database: str, table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An answer was lost, so outcomes are told by themselves first; that is refused, and ends the stream."""
+    streams = Streams(database, "holdfast", poll_s=600)
+    terms = stream_terms("me", (), 1, ["default"], 600, for_worker=True)
+    stream = streams.open(terms, lambda: None, lambda callback, job_id: None)
+    _submit(table, ["a"])
+    taken = until(stream.take)
+    assert taken is not None
+    (job,) = taken
+    streams.look(stream).result(PATIENCE_S)  # the feeder has nothing more to do
+    stream.unsure = True
+    table.conn.execute("drop function holdfast.settle_jobs")
+
+    streams.report(stream, job.id, job.lease_id, Completed(None))
+
+    assert stream.ended.result(PATIENCE_S) is False
+    assert "1 outcomes of me could not be written down" in caplog.text
+    assert streams.close() is False
 
 
 def test_a_role_without_rights_is_told_so_and_streams_with_rights_go_on(

@@ -330,6 +330,7 @@ class Feeding(ABC):
                 self._look_again(line)
             return False
         except Exception as error:
+            stream.put_back(reports)
             self._fail(line, stream, error)
             return False
         self._enter(stream, [job for job in held if job.lease_id not in known], is_news=False)
