@@ -11,7 +11,7 @@ import pytest
 from psycopg.errors import SerializationFailure, UniqueViolation
 
 from tests.clock import Clock
-from tests.concurrency.sessions import Session
+from tests.concurrency.sessions import Session, answer
 from tests.conftest import Connect
 from tests.engine.sql import (
     Connection,
@@ -317,3 +317,32 @@ def test_a_pause_that_is_not_committed_stops_nobody(
 
     with second.impatient():
         assert ids(claim(second.conn)) == ["a"]
+
+
+def test_what_a_stream_holds_is_answered_when_its_claims_under_way_are_over(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    """Its owner gave the claim up and asks what became of it; the server still works on it."""
+    submit_many(conn, ["a", "b"])
+    first.begin()
+    taken = claim(first.conn, limit=1, p_stream_id=7)
+
+    asked = second.start_blocked(lambda session: call(session, "jobs_of_stream", p_stream_id=7))
+    first.commit()
+
+    assert [row["lease_id"] for row in answer(asked)] == [row["lease_id"] for row in taken]
+
+
+def test_a_claim_that_begins_while_somebody_asks_what_its_stream_holds_takes_nothing_and_waits_for_nobody(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit_many(conn, ["a", "b"])
+    first.begin()
+    call(first.conn, "jobs_of_stream", p_stream_id=7)
+
+    with second.impatient():
+        assert claim(second.conn, limit=1, p_stream_id=7) == []
+        assert len(claim(second.conn, limit=1, p_stream_id=8)) == 1
+    first.commit()
+
+    assert len(claim(second.conn, limit=1, p_stream_id=7)) == 1

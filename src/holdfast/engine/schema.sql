@@ -570,7 +570,7 @@ create function is_trace_enabled()
   language sql stable security definer set search_path from current;
 create function jobs_of_stream(p_stream_id bigint)
   returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text)
-  language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path from current;
+  language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path from current;
 create function lapse_leases(p_limit integer DEFAULT 1000)
   returns TABLE(job_id text, state job_state)
   language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;

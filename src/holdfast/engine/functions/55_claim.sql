@@ -235,6 +235,10 @@ begin
     perform _require_tags(p_tags);
     p_tags := nullif(p_tags, '{}');
   end if;
+  -- Somebody asks what the stream holds, because nobody waits for this claim any more (see jobs_of_stream).
+  if p_stream_id is not null and not pg_try_advisory_xact_lock_shared(p_stream_id) then
+    return;
+  end if;
 
   -- Know: the switches, whether any lease is overdue, and of the first queue whether it is paused and the highest priority
   -- anybody waits with.

@@ -117,8 +117,8 @@ begin
     order by dead.finalized_at desc, dead.id desc;
 end $$;
 
--- What a stream holds, as claim_jobs answered it: for an owner that does not know whether its last claim took effect.
--- Index: jobs_held, all of it.
+-- What a stream holds, as claim_jobs answered it: for an owner that does not know whether its last claim took effect. Waits
+-- for claims of the stream that are still under way; those that begin meanwhile take nothing. Index: jobs_held, all of it.
 create or replace function jobs_of_stream(p_stream_id bigint)
 returns table (
   job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[],
@@ -126,7 +126,7 @@ returns table (
   available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint, started_at timestamptz,
   last_retry_at timestamptz, expires_at timestamptz, error_message text, if_parent_fails text
 )
-language plpgsql stable security definer
+language plpgsql security definer
 set search_path from current
 set enable_seqscan = off
 set jit = off
@@ -135,6 +135,8 @@ begin
   if p_stream_id is null then
     raise exception 'p_stream_id is required and was null' using errcode = '22023';
   end if;
+  perform pg_advisory_xact_lock(p_stream_id);
+  -- A statement of its own, so that it sees what was waited for.
   return query
     select
       _public_id(job.name, job.id), job.lease_id::text, job.queue, job.task, job.payload, job.payload_bytes, job.priority,
