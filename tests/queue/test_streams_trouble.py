@@ -56,6 +56,8 @@ def own_server() -> Generator[OwnServer]:
 def server(own_server: OwnServer) -> OwnServer:
     """The same, with nothing in it yet."""
     with psycopg.connect(own_server.dsn, autocommit=True) as conn:
+        for pid in backends(conn):  # what a frozen server was told before goes on when it has thawed
+            conn.execute("select pg_terminate_backend(%s, 10000)", [pid])
         conn.execute("drop schema if exists holdfast cascade")
         installer.install(conn)
     return own_server
