@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+
 import psycopg
 import pytest
 from psycopg import errors as pg
 from psycopg.types.json import Jsonb
 
-from tests.engine.sql import Connection, call, claim_one, submit
+from tests.engine.sql import Connection, call, claim_one, column, submit
 
 RUNGS = 40  # each doubles the ways through the ladder
 
@@ -61,6 +65,38 @@ def test_a_reschedule_that_would_close_a_cycle_in_many_ways_names_one_of_them(co
     assert named[0] == named[-1] == "root"
     assert named[1] in top
     assert len(named) == RUNGS + 2
+
+
+@pytest.mark.parametrize("first", ["parents", "children"])
+def test_a_long_chain_in_one_call_takes_time_in_proportion(conn: Connection, first: str) -> None:
+    """Looked at job by job, it would take two minutes."""
+    names = [f"job {place}" for place in range(10_000)]
+    chain = {name: [before] if before else [] for before, name in zip(["", *names], names, strict=False)}
+    submit_all(conn, chain if first == "parents" else dict(reversed(chain.items())))
+    assert column(conn, "select count(*) from holdfast.jobs where waiting_on = 0") == [1]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_jobs_of_one_call_are_refused_exactly_if_some_wait_for_each_other(
+    conn: Connection, seed: int
+) -> None:
+    chance = random.Random(seed)
+    names = [f"job{place}" for place in range(chance.randint(1, 9))]
+    density = chance.choice([0.05, 0.1, 0.2, 0.3])
+    waits = {name: [other for other in names if chance.random() < density] for name in names}
+    try:
+        graph = TopologicalSorter(waits)
+        graph.prepare()
+    except CycleError:
+        with pytest.raises(pg.InvalidParameterValue, match="wait for each other for ever") as said:
+            submit_all(conn, waits)
+        named = named_in(said.value)
+        assert named[0] == named[-1]
+        assert all(parent in waits[child] for child, parent in pairwise(named))
+        assert column(conn, "select count(*) from holdfast.jobs") == [0]
+    else:
+        submit_all(conn, waits)
+        assert column(conn, "select count(*) from holdfast.jobs") == [len(names)]
 
 
 def named_in(error: psycopg.Error) -> list[str]:

@@ -192,6 +192,11 @@ SINGLE = {
     ),
     "lapse nothing": Call("select * from holdfast.lapse_leases()", 0),
     "submit_job": Call("select * from holdfast.submit_job('mine', 'w', 'line')", 1),
+    "submit a plain job": Call(f"{_submit(1)})", 1),
+    "submit a plain job by name": Call(f"{_submit(1)}, p_job_ids => '{{mine}}')", 1),
+    "submit a job that is not plain": Call(
+        f"{_submit(1)}, p_priorities => '{{1}}', p_job_ids => '{{mine}}')", 1
+    ),
     "submit_job that waits": Call(
         "select * from holdfast.submit_job('mine', 'w', 'line', %s)",
         3,

@@ -1,17 +1,39 @@
 -- Signals are hints: at most one per statement and queue, never data, never needed.
 
+-- The signal itself; nobody else signals a need. For a caller who has looked whether signals are sent. Inlined.
+create or replace function _signal_need(p_queue text, p_payload text) returns void
+language sql
+as $$ select pg_notify(current_schema() || '.need.' || p_queue, p_payload) $$;
+
 -- Wake who waits for jobs of these queues; arrays are read side by side. One job of a queue: its id is the payload; several, or
--- none in particular: no payload. Nobody else signals a need.
+-- none in particular: no payload.
 create or replace function _notify_queues(p_queues text[], p_job_ids text[]) returns void
 language plpgsql set search_path from current
 as $$
 begin
   if p_queues is not null and is_notify_enabled() then
-    perform pg_notify(
-      current_schema() || '.need.' || ready.queue, case when count(*) = 1 then coalesce(min(ready.job_id), '') else '' end)
+    perform _signal_need(ready.queue, case when count(*) = 1 then coalesce(min(ready.job_id), '') else '' end)
     from unnest(p_queues, p_job_ids) as ready (queue, job_id)
     group by ready.queue;
   end if;
+end $$;
+
+-- Jobs just submitted, as arrays side by side: their queues (null: default), their callers' ids, their numbers. For a caller who
+-- has looked whether signals are sent. Subscripts: see submit_jobs.
+create or replace function _notify_submitted(p_queues text[], p_names text[], p_ids bigint[]) returns void
+language plpgsql
+set search_path from current
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+  perform _signal_need(
+    ready.queue,
+    case when count(*) = 1 then _public_id(p_names[min(ready.place)], p_ids[min(ready.place)]) else '' end)
+  from (
+    select coalesce(p_queues[given.place], 'default') as queue, given.place
+    from generate_subscripts(p_ids, 1) as given (place)
+  ) as ready
+  group by ready.queue;
 end $$;
 
 -- Seed 003: one job of one queue.

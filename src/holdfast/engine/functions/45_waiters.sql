@@ -284,6 +284,83 @@ begin
   return v_path;
 end $$;
 
+-- One of these new jobs that waits for itself, through others of them; null if there is none. Older jobs cannot wait for new
+-- ones, so a cycle has only new ones. Each wait is looked at once: whoever waits for no job that is left is taken away, until
+-- nobody is, or until those are left who wait for each other.
+create or replace function _job_on_cycle(p_ids bigint[]) returns bigint
+language plpgsql stable set search_path from current
+as $$
+declare
+  v_count integer := cardinality(p_ids);
+  v_children integer[];                               -- who waits: their places in the call, those for one parent together
+  v_parents integer[];                                -- for whom, side by side
+  v_first integer[] := array_fill(1, array[v_count + 1]);  -- where the waits for a parent begin
+  v_open integer[] := array_fill(0, array[v_count]);  -- how many parents of a job are left
+  v_up integer[];
+  v_free integer[] := '{}';                           -- who waits for nobody that is left
+  v_freed integer := 0;
+  v_done integer := 0;
+  v_place integer;
+  v_first_on_it integer;
+begin
+  -- In the order of the call, as most people write it, parents come first.
+  if not exists (
+    select from job_waits waits
+    where waits.child_id = any (p_ids) and waits.parent_id >= waits.child_id and waits.parent_id = any (p_ids))
+  then
+    return null;
+  end if;
+  select
+    array_agg(child.place::integer order by parent.place), array_agg(parent.place::integer order by parent.place)
+  into v_children, v_parents
+  from unnest(p_ids) with ordinality as child (id, place)
+  join job_waits waits on waits.child_id = child.id
+  join unnest(p_ids) with ordinality as parent (id, place) on parent.id = waits.parent_id;
+
+  for v_wait in 1 .. cardinality(v_children) loop
+    v_open[v_children[v_wait]] := v_open[v_children[v_wait]] + 1;
+    v_first[v_parents[v_wait] + 1] := v_wait + 1;
+  end loop;
+  for v_job in 1 .. v_count loop
+    v_first[v_job + 1] := greatest(v_first[v_job], v_first[v_job + 1]);
+    if v_open[v_job] = 0 then
+      v_freed := v_freed + 1;
+      v_free[v_freed] := v_job;
+    end if;
+  end loop;
+  while v_done < v_freed loop
+    v_done := v_done + 1;
+    for v_wait in v_first[v_free[v_done]] .. v_first[v_free[v_done] + 1] - 1 loop
+      v_place := v_children[v_wait];
+      v_open[v_place] := v_open[v_place] - 1;
+      if v_open[v_place] = 0 then
+        v_freed := v_freed + 1;
+        v_free[v_freed] := v_place;
+      end if;
+    end loop;
+  end loop;
+  if v_freed = v_count then
+    return null;
+  end if;
+
+  -- Everyone left waits for one that is left: upwards from any of them the way leads into a cycle. Its first job is named.
+  for v_wait in 1 .. cardinality(v_children) loop
+    if v_open[v_parents[v_wait]] > 0 and v_open[v_children[v_wait]] > 0 then
+      v_place := v_children[v_wait];
+      v_up[v_place] := v_parents[v_wait];
+    end if;
+  end loop;
+  for v_step in 1 .. v_count loop
+    v_place := v_up[v_place];
+  end loop;
+  v_first_on_it := v_place;
+  for v_step in 1 .. v_count loop
+    v_place := v_up[v_place];
+    v_first_on_it := least(v_first_on_it, v_place);
+  end loop;
+  return p_ids[v_first_on_it];
+end $$;
+
 -- Let a locked child wait for these parents (and for no others any more). Errors: see _lock_parents; a cycle.
 create or replace function _set_waits(p_child_id bigint, p_wait_for text[], p_if_parent_fails text) returns text[]
 language plpgsql set search_path from current
