@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from holdfast.domain import job as domain
@@ -88,6 +89,8 @@ class JobStats:
 _NAMES: Final = tuple(each.name for each in fields(Job))
 _ANSWERS: Final = {each.name: each.default for each in fields(Job)[_NAMES.index("started_at") :]}
 """What only the queue can say, each with its value before it has said anything."""
+_answers_in: Final[Callable[[Job], tuple[Any, ...]]] = attrgetter(*_ANSWERS)
+_UNSAID: Final = tuple(_ANSWERS.values())
 
 
 def new_job(job: Job, where: str = "job") -> NewJob:
@@ -98,23 +101,22 @@ def new_job(job: Job, where: str = "job") -> NewJob:
         raise InvalidArgument(
             f"{where}.status is {job.status}: a new job is INITIAL_PENDING; leave the status out"
         )
-    for name, default in _ANSWERS.items():
-        if getattr(job, name) != default:
-            raise InvalidArgument(f"{where}.{name} is for the queue to say; leave it out of a new job")
+    if _answers_in(job) != _UNSAID:
+        _refuse_answers(job, where)
     return NewJob(
         job_id=checks.text(job.id, f"{where}.id"),
         queue=job.queue,
         task=_task(job.job_type, f"{where}.job_type"),
         payload=job.job_definition,
         priority=job.priority,
-        tags=checks.distinct(job.tags, f"{where}.tags"),
+        tags=_texts(job.tags, where, "tags"),
         available_at=job.available_at,
         expires_at=job.expires_at,
         created_at=job.created_at,
         max_attempts=job.max_attempts,
-        resource_keys=checks.distinct(job.resource_keys, f"{where}.resource_keys"),
+        resource_keys=_texts(job.resource_keys, where, "resource_keys"),
         singleton_key=job.singleton_key,
-        wait_for=checks.distinct(job.wait_for, f"{where}.wait_for"),
+        wait_for=_texts(job.wait_for, where, "wait_for"),
         if_parent_fails=job.if_parent_fails,
     )
 
@@ -164,6 +166,16 @@ def stats_for(tags: Iterable[str], counts: answers.JobStats) -> JobStats:
         counts.failed_jobs,
         counts.total_retries,
     )
+
+
+def _refuse_answers(job: Job, where: str) -> None:
+    for name, default in _ANSWERS.items():
+        if getattr(job, name) != default:
+            raise InvalidArgument(f"{where}.{name} is for the queue to say; leave it out of a new job")
+
+
+def _texts(values: Sequence[str], where: str, name: str) -> Sequence[str]:
+    return () if values == () else checks.distinct(values, f"{where}.{name}")
 
 
 def _task(job_type: str, where: str) -> str | None:

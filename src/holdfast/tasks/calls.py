@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from inspect import Parameter
 from operator import is_
@@ -37,10 +37,13 @@ class CallShape:
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, JsonValue]:
         """The payload of a call; raise TypeError as the function would, PayloadError naming an argument."""
-        try:
-            self.signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{self._called}() {error}") from None
+        if not kwargs and self._takes(args):
+            return {"args": list(args), "kwargs": {}}
+        if not self._plainly_fits(args, kwargs):
+            try:
+                self.signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self._called}() {error}") from None
         return {
             "args": [
                 codec.encode(value, self._hint_at(place), self._where(self._name_at(place)))
@@ -57,7 +60,7 @@ class CallShape:
         args, kwargs = self._taken_apart(payload)
         if not kwargs and self._takes(args):
             return args, {}
-        if kwargs or not self._plainly_callable or not self._needed <= len(args) <= len(self._positions):
+        if not self._plainly_fits(args, kwargs):
             try:
                 self.signature.bind(*args, **kwargs)
             except TypeError as error:
@@ -67,9 +70,9 @@ class CallShape:
             {name: self._decoded(value, self._hint_of(name), name) for name, value in kwargs.items()},
         )
 
-    def _takes(self, args: list[Any]) -> bool:
+    def _takes(self, args: Sequence[Any]) -> bool:
         """Whether they are just what the annotations say, so that there is nothing to bind or to convert."""
-        if not self._plainly_callable or not self._needed <= len(args) <= len(self._positions):
+        if not self._plainly_fits(args, {}):
             return False
         return all(map(is_, map(type, args), self._plain_types))
 
@@ -91,6 +94,10 @@ class CallShape:
             codec.refuse_flaws(value, self._where(self._name_at(place)))
         for name, value in payload["kwargs"].items():
             codec.refuse_flaws(value, self._where(name))
+
+    def _plainly_fits(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Whether the call surely fits. To bind it, which knows all cases, takes as long as to encode it."""
+        return not kwargs and self._plainly_callable and self._needed <= len(args) <= len(self._positions)
 
     @cached_property
     def _hints(self) -> dict[str, Hint]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Final, TypeVar, get_args
 
 from holdfast.domain.content import CONTENT_BYTES, encode_json
@@ -13,6 +14,24 @@ from holdfast.store.call import Call, Rows, only_value, statement
 from holdfast.store.values import SubmittedJob
 
 T = TypeVar("T")
+
+_REST: Final = (
+    "available_at",
+    "delay_s",
+    "expires_at",
+    "tags",
+    "resource_keys",
+    "singleton_key",
+    "max_attempts",
+    "wait_for",
+    "if_parent_fails",
+    "timeout_s",
+    "retry",
+    "created_at",
+)
+_rest_of: Final[Callable[[NewJob], tuple[Any, ...]]] = attrgetter(*_REST)
+_NOTHING: Final = _rest_of(NewJob())
+_UNSAID: Final = (None,) * len(_REST)
 
 _POLICIES: Final = (None, *get_args(IfParentFails))
 
@@ -153,12 +172,24 @@ class _Batch:
     def arrays(self) -> tuple[str | None, ...]:
         jobs = self.jobs
         contents = [encode_content(job.payload, f"jobs[{place}].payload") for place, job in enumerate(jobs)]
+        *rest, created_at = self._rest()
         return (
             self._texts("job_id", [job.job_id for job in jobs]),
             self._queues([job.queue for job in jobs]),
             arrays.of_json([payload for payload, _ in contents], "payload"),
             self._texts("task", [job.task for job in jobs]),
             self._priorities([job.priority for job in jobs]),
+            *rest,
+            arrays.of_bytes([raw for _, raw in contents]),
+            created_at,
+        )
+
+    def _rest(self) -> tuple[str | None, ...]:
+        """What few jobs say anything about. Asked of all twelve at once, a plain job takes half the time."""
+        jobs = self.jobs
+        if all(_rest_of(job) == _NOTHING for job in jobs):
+            return _UNSAID
+        return (
             arrays.of_moments(
                 self._each("available_at", [job.available_at for job in jobs], arguments.aware)
             ),
@@ -174,7 +205,6 @@ class _Batch:
             self._texts("if_parent_fails", [job.if_parent_fails for job in jobs], _policy),
             arrays.of_numbers(self._each("timeout_s", [job.timeout_s for job in jobs], _timeout)),
             arrays.of_json(self._each("retry", [job.retry for job in jobs], arguments.mapping), "retry"),
-            arrays.of_bytes([raw for _, raw in contents]),
             arrays.of_moments(self._each("created_at", [job.created_at for job in jobs], arguments.aware)),
         )
 
