@@ -258,8 +258,9 @@ def test_a_heartbeat_settles_claims_and_says_when_to_look_again(store: SyncStore
 
     assert (first.refused, [job.job_id for job in first.claimed], first.next_due) == ([], ["j1"], None)
     assert beat.refused == [Verdict("j2", False, JobState.INITIAL_PENDING, "lease_lost")]
-    assert [job.job_id for job in beat.claimed] == ["j2"]
-    assert beat.next_due == now + timedelta(seconds=5)
+    assert ([job.job_id for job in beat.claimed], beat.next_due) == (["j2"], None)
+    idle = store.settle_and_claim([], "w", ["default"], 4)
+    assert (idle.claimed, idle.next_due, idle.next_due_in_s) == ([], now + timedelta(seconds=5), 5)
 
 
 def test_leases_are_extended_one_answer_each(store: SyncStore, clock: Clock) -> None:

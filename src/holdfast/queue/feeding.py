@@ -231,7 +231,7 @@ class Feeding(ABC):
             signals, freed_signals = line.signals, self._freed_signals
             # Only this call, not one that began before it, answers somebody who asks for a look.
             looks = [] if stream is None else stream.take_looks()
-            claims = line.more or now >= line.poll_at or bool(looks)
+            claims = line.more or not line.due_known or now >= line.poll_at or bool(looks)
         if stream is None:
             return  # looked at again when there is room
         if stream.unsure and not (yield from self._make_sure(line, stream)):
@@ -257,9 +257,15 @@ class Feeding(ABC):
                 # What is refused may be held all the same, and is not claimed for.
                 is_full = len(answer.claimed) >= asked - len(answer.refused)
                 line.more = is_full or line.signals != signals
-                line.idle_s = line.active_s if answer.claimed else min(line.idle_s * 2, line.poll_s)
-                due_in_s = inf if answer.next_due_in_s is None else answer.next_due_in_s + 0.001
-                line.poll_at = now + min(line.idle_s, max(SOONEST_S, due_in_s))
+                line.due_known = not answer.claimed
+                if answer.claimed:
+                    # When something becomes due is asked when the jobs have begun, with outcomes if there are some.
+                    line.idle_s = line.active_s / 2
+                    line.poll_at = now + GATHER_S
+                else:
+                    line.idle_s = min(line.idle_s * 2, line.poll_s)
+                    due_in_s = inf if answer.next_due_in_s is None else answer.next_due_in_s + 0.001
+                    line.poll_at = now + min(line.idle_s, max(SOONEST_S, due_in_s))
             was_freed = answer.claimed and self._freed_signals != freed_signals
         if stream.has_reports:
             self.reported(stream)

@@ -32,6 +32,8 @@ class Line:
     look_at: float = inf
     poll_at: float = -inf
     """When to claim though nothing is known to wait; a look before that only writes down outcomes."""
+    due_known: bool = True
+    """Whether the last look said when something becomes due. One that brought jobs does not."""
     swept_at: float = -inf
     idle_s: float = 0.0
     more: bool = True

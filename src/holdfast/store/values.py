@@ -54,8 +54,8 @@ class LeasedJob:
 class SettledAndClaimed:
     """The answer to a heartbeat: what was not taken, what there is to do, and when to look again.
 
-    `next_due` is None when nothing is known to become due, or when the claim filled its room; `next_due_in_s`
-    is the same as seconds from now, by the database's own clock.
+    `next_due` is None when nothing is known to become due, or when there was something to claim;
+    `next_due_in_s` is the same as seconds from now, by the database's own clock.
     """
 
     refused: list[Verdict]
