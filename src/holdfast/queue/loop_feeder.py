@@ -70,13 +70,12 @@ class LoopFeeder(Feeding):
             while not self._is_over:
                 with self._lock:
                     turn = self._next_turn()
-                    if turn is None:
-                        bell = self._bell = self._loop.create_future()
-                        idle_s = self._idle_s()
-                if turn is None:
-                    await self._wait_for(bell, idle_s)
-                else:
+                    idle_s = self._idle_s()
+                    bell = self._bell = None if turn else self._loop.create_future()
+                if turn is not None:
                     await run_awaiting(self._store, turn)
+                elif bell is not None:
+                    await self._wait_for(bell, idle_s)
         finally:
             # Also when it was cancelled because its loop ends.
             self._ended.set_result(None)
