@@ -259,7 +259,7 @@ class Feeding(ABC):
                 line.more = is_full or line.signals != signals
                 line.due_known = not answer.claimed
                 if answer.claimed:
-                    # When something becomes due is asked when these have begun, with outcomes if there are some.
+                    # When something becomes due is asked when these have begun, with the first outcome.
                     line.idle_s = line.active_s / 2
                     line.poll_at = now + GATHER_S
                 else:
