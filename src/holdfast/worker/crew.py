@@ -80,7 +80,8 @@ class Crew:
         self._failed = asyncio.Event()
         self._failure: BaseException | None = None
         self.roster = Roster(self._accounts)
-        self._tasks: dict[Execution, asyncio.Task[None]] = {}
+        self._executions: set[Execution] = set()
+        """All that have not ended, also those the roster knows no more."""
         self._stopping = False
         self._closed = False
         self._open = [self._open_stream(queue, size, tags) for queue, size in queues.items()]
@@ -124,7 +125,8 @@ class Crew:
     def _start(self, stream: OpenStream, job: ClaimedJob) -> None:
         execution = Execution(self, stream, job)
         self.roster.enter(execution)
-        self._tasks[execution] = self._loop.create_task(self._execute(execution))
+        execution.runs_in = self._loop.create_task(self._execute(execution))
+        self._executions.add(execution)
 
     async def _execute(self, execution: Execution) -> None:
         began = monotonic()
@@ -138,7 +140,7 @@ class Crew:
         # Only now: whoever waits for it waits for its outcome, which is to be told before the streams close.
         self.roster.leave(execution)
         # A done callback would cost as much as the rest of this method; nothing here raises.
-        del self._tasks[execution]
+        self._executions.discard(execution)
 
     async def run_in_child(self, execution: Execution, task: Task[..., Any]) -> endings.Ended:
         """Run a handler in a process of its own."""
@@ -233,7 +235,7 @@ class Crew:
         self._closed = True
         self.roster.close()
         self.threads.close()
-        left = [self._dispatcher, *self._tasks.values()]
+        left = [self._dispatcher, *(each.runs_in for each in self._executions if each.runs_in is not None)]
         for task in left:
             task.cancel()
         await asyncio.wait(left, timeout=LAST_TASKS_S)

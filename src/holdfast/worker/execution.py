@@ -44,6 +44,7 @@ class Execution:
         "context",
         "job",
         "outcome",
+        "runs_in",
         "stream",
         "task",
         "timeout_s",
@@ -57,6 +58,7 @@ class Execution:
         self.job = job
         self.context = RunContext(job, crew.is_stopping, crew.tell_progress)
         self.task: Task[..., Any] | None = None
+        self.runs_in: asyncio.Task[None] | None = None
         self.timeout_s: float | None = job.timeout_s
         self.outcome: Outcome | None = None
         """What is to be written down, when that is known."""
@@ -133,7 +135,7 @@ class Execution:
         return Rescheduled(self._crew.settings.resource_busy_delay, RESOURCE_BUSY)
 
     async def _on_loop(self, task: Task[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Ended:
-        me = asyncio.current_task()
+        me = self.runs_in or asyncio.current_task()  # none yet if the loop starts tasks at once
         if me is not None:
             self._stopper = me.cancel
         set_current_job(self.context)  # for this execution's own task: nothing runs in it after
