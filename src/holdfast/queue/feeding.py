@@ -30,7 +30,7 @@ from holdfast.queue.returns import MOST
 from holdfast.queue.steps import Steps, ask
 from holdfast.queue.stream import OpenStream
 from holdfast.store import SettledAndClaimed, Settlement
-from holdfast.store.calls.claiming import jobs_of_stream
+from holdfast.store.calls.claiming import Floor, jobs_of_stream
 from holdfast.store.calls.settling import settle_and_claim
 from holdfast.store.signals import Mode, Signals
 
@@ -41,6 +41,12 @@ SWEEP_S: Final = 1.0
 
 ACTIVE_S: Final = 0.1
 """The shortest poll: after work was found."""
+
+FLOOR_S: Final = 1.0
+FLOOR_SHARE: Final = 10
+"""How long a busy line claims from where the last claim began, before it looks from the beginning again. A
+look from the beginning that took long, as when a long transaction keeps dead rows there, is paid for by ten
+times as long without one."""
 
 GATHER_S: Final = 0.005
 """How long room is gathered before more is claimed for a reader that still has something to do."""
@@ -244,20 +250,25 @@ class Feeding(ABC):
             self._plan_poll(line)
             return
         sweeps = not line.more or now - line.swept_at > SWEEP_S
-        answer = yield from self._call(line, stream, reports, asked, sweeps)
+        # Whoever asks for a look wants to know of everything there is.
+        floor = line.floor if now < line.floor_until and not looks else None
+        answer = yield from self._call(line, stream, reports, asked, sweeps, floor)
         if answer is None:
             stream.put_back_looks(looks)
             return
         stream.looked(len(answer.claimed), looks)
         with self._lock:
-            now = monotonic()
+            began, now = now, monotonic()
             if sweeps and asked:
                 line.swept_at = now
             if asked:
                 # What is refused may be held all the same, and is not claimed for.
                 is_full = len(answer.claimed) >= asked - len(answer.refused)
-                line.more = is_full or line.signals != signals
+                line.more = is_full or line.signals != signals or floor is not None
                 line.due_known = not answer.claimed
+                line.floor = _beginning_of(answer.claimed) if is_full else None
+                if floor is None:
+                    line.floor_until = now + max(FLOOR_S, (now - began) * FLOOR_SHARE)
                 if answer.claimed:
                     # When something becomes due is asked when these have begun, with the first outcome.
                     line.idle_s = line.active_s / 2
@@ -275,7 +286,13 @@ class Feeding(ABC):
         self._plan_poll(line)
 
     def _call(
-        self, line: Line, stream: OpenStream, reports: list[Settlement], asked: int, sweeps: bool
+        self,
+        line: Line,
+        stream: OpenStream,
+        reports: list[Settlement],
+        asked: int,
+        sweeps: bool,
+        floor: Floor | None,
     ) -> Steps[SettledAndClaimed | None]:
         """Write outcomes down and claim, in one call; None if nobody knows what came of it."""
         terms = stream.terms
@@ -292,6 +309,7 @@ class Feeding(ABC):
                     tags=terms.tags,
                     stream_id=terms.stream_id,
                     sweep=sweeps,
+                    floor=floor,
                     timeout_s=CALL_S,
                 )
             )
@@ -410,3 +428,8 @@ class Feeding(ABC):
             )
             self._failures = 0
             self._paused_until = -inf
+
+
+def _beginning_of(claimed: list[ClaimedJob]) -> Floor | None:
+    """The place in line of the first of these jobs, by due time and number."""
+    return min(((job.available_at, job.number) for job in claimed), default=None)

@@ -14,6 +14,7 @@ from math import inf
 from typing import TypeAlias
 
 from holdfast.queue.stream import OpenStream
+from holdfast.store.calls.claiming import Floor
 
 Filter: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 """Queues and tags."""
@@ -34,6 +35,10 @@ class Line:
     """When to claim though nothing is known to wait; a look before that only writes down outcomes."""
     due_known: bool = True
     """Whether the last look said when something becomes due. One that brought jobs does not."""
+    floor: Floor | None = None
+    """Where the last full claim began: what stood before that is taken, or was passed over."""
+    floor_until: float = -inf
+    """When to look from the very beginning again."""
     swept_at: float = -inf
     idle_s: float = 0.0
     more: bool = True
