@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.bench.claim import Figure, Plan, percentile
+from holdfast.bench.claim import Medians, Plan
+from holdfast.bench.percentiles import percentile
 from holdfast.bench.contenders import Setting
 
 
@@ -31,7 +32,7 @@ def test_a_run_drains_about_the_backlog_and_never_in_too_many_or_too_few_calls(
 
 
 def test_ratios_are_to_the_bare_queue() -> None:
-    figure = Figure(engine=30, one_call=45, bare=60, spread=0.1)
+    figure = Medians(engine=30, one_call=45, bare=60, spread=0.1)
     assert (figure.ratio, figure.one_call_ratio) == (0.5, 0.75)
 
 

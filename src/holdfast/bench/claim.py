@@ -5,14 +5,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from holdfast.bench.arena import Arena
 from holdfast.bench.contenders import NAMES, Bench, Name, Run, Setting
-from holdfast.bench.pgbench import find_pgbench
-from holdfast.bench.scratch import Say, scratch_database
-from holdfast.engine.connect import connect
+from holdfast.bench.costs import Costs
+from holdfast.bench.percentiles import percentile
+from holdfast.bench.report import Figure, Finding, Grid
 
 BATCHES = (1, 10, 100, 1000)
 CLIENTS = (1, 2)
@@ -60,7 +61,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Medians:
     """Medians over the rounds, in jobs per second; ratios are to the bare queue."""
 
     engine: float
@@ -80,49 +81,6 @@ class Figure:
         return self.one_call / self.bare
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What one run found."""
-
-    headline: Setting
-    figures: dict[Setting, Figure]
-    wal_bytes_per_job: dict[Name, float]
-    claim_ms: dict[Name, list[float]]
-    claim_without_disk_ms: list[float]
-    exactly_once: bool
-    jobs: int
-    rounds: int
-    seconds: float
-    server_version: str
-    durable: bool
-
-    def facts(self) -> dict[str, object]:
-        """The report as JSON has it."""
-        main = self.figures[self.headline]
-        return {
-            "scenario": "claim",
-            "headline": str(self.headline),
-            "jobs_per_s": round(main.engine),
-            "one_call_jobs_per_s": round(main.one_call),
-            "reference_jobs_per_s": round(main.bare),
-            "ratio": round(main.ratio, 3),
-            "one_call_ratio": round(main.one_call_ratio, 3),
-            "exactly_once": self.exactly_once,
-            "claim_p50_ms": round(percentile(self.claim_ms["engine"], 50), 3),
-            "claim_p99_ms": round(percentile(self.claim_ms["engine"], 99), 3),
-            "claim_without_disk_p50_ms": round(percentile(self.claim_without_disk_ms, 50), 3),
-            "reference_claim_p50_ms": round(percentile(self.claim_ms["bare"], 50), 3),
-            "reference_claim_p99_ms": round(percentile(self.claim_ms["bare"], 99), 3),
-            "wal_bytes_per_job": {name: round(size) for name, size in self.wal_bytes_per_job.items()},
-            "figures": {str(setting): _facts(figure) for setting, figure in self.figures.items()},
-            "server_version": self.server_version,
-            "durable": self.durable,
-            "jobs": self.jobs,
-            "rounds": self.rounds,
-            "seconds": round(self.seconds, 1),
-        }
-
-
 @dataclass(slots=True)
 class _Samples:
     runs: dict[tuple[Setting, Name], list[Run]] = field(default_factory=lambda: defaultdict(list))
@@ -131,48 +89,61 @@ class _Samples:
     exactly_once: bool = True
 
 
-def measure(plan: Plan, dsn: str | None, say: Say, clock: Callable[[], float] = time.monotonic) -> Report:
-    """Measure in a scratch database, which is dropped at the end."""
+def measure(arena: Arena, clock: Callable[[], float] = time.monotonic) -> Finding:
+    """All settings in rounds, as many as were asked for or fit into the budget."""
+    asked = arena.options
+    plan = Plan(asked["batches"], asked["clients"], arena.jobs, asked["rounds"])
     began_s = clock()
-    program = find_pgbench()
-    with scratch_database(dsn, say) as database, connect(database, "holdfast bench") as conn:
-        bench = Bench(conn, database, program)
-        bench.install()
-        version, durable = bench.server()
-        if not durable:
-            say("This server does not wait for the disk at a commit (fsync or synchronous_commit is off).")
-        samples = _Samples()
-        most_calls = _calls_that_fit(bench)
-        rounds = 0
-        longest_s = 0.0
-        while _goes_on(plan, rounds, clock() - began_s + longest_s):
-            start_s = clock()
-            rounds += 1
-            say(f"Round {rounds}: {len(plan.settings)} settings, engine and bare queue in turns")
-            _round(bench, plan, most_calls, rounds, samples)
-            longest_s = max(longest_s, clock() - start_s)
-    return Report(
-        headline=plan.headline,
-        figures={setting: _figure(setting, samples) for setting in plan.settings},
-        wal_bytes_per_job={
-            name: statistics.median(run.wal_bytes_per_job for run in samples.runs[plan.headline, name])
-            for name in NAMES
-        },
-        claim_ms=samples.claim_ms,
-        claim_without_disk_ms=samples.claim_without_disk_ms,
-        exactly_once=samples.exactly_once,
+    samples = _Samples()
+    most_calls = _calls_that_fit(arena.bench)
+    rounds = 0
+    longest_s = 0.0
+    while _goes_on(plan, rounds, clock() - began_s + longest_s):
+        start_s = clock()
+        rounds += 1
+        arena.say(f"Round {rounds}: {len(plan.settings)} settings, engine and bare queue in turns")
+        _round(arena.bench, plan, most_calls, rounds, samples)
+        longest_s = max(longest_s, clock() - start_s)
+    figures = {setting: _figure(setting, samples) for setting in plan.settings}
+    main = figures[plan.headline]
+    return Finding(
         jobs=sum(run.jobs for runs in samples.runs.values() for run in runs),
-        rounds=rounds,
-        seconds=clock() - began_s,
-        server_version=version,
-        durable=durable,
+        jobs_per_s=main.engine,
+        reference_jobs_per_s=main.bare,
+        exactly_once=samples.exactly_once,
+        costs=sum((run.costs for run in samples.runs[plan.headline, "engine"]), Costs()),
+        measured=f"claim, then settle, {plan.headline}",
+        reference="a bare queue",
+        figures=[
+            Figure("headline", str(plan.headline)),
+            Figure("one_call_jobs_per_s", main.one_call, "settle_and_claim, as workers call it", "jobs/s"),
+            Figure("one_call_ratio", main.one_call_ratio, "its ratio", digits=3),
+            *_claim_figures(samples),
+            Figure("wal_bytes_per_job", _wal(plan.headline, samples)),
+            Figure("figures", {str(setting): _facts(figure) for setting, figure in figures.items()}),
+            Figure("rounds", rounds, "rounds"),
+        ],
+        grid=_grid(figures),
     )
 
 
-def percentile(values: Sequence[float], percent: int) -> float:
-    """The value that so many percent of the values do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+def _claim_figures(samples: _Samples) -> list[Figure]:
+    engine, bare = samples.claim_ms["engine"], samples.claim_ms["bare"]
+    alone = samples.claim_without_disk_ms
+    return [
+        Figure("claim_p50_ms", percentile(engine, 50), "a claim of one job at p50", "ms", 3),
+        Figure("claim_p99_ms", percentile(engine, 99), "a claim of one job at p99", "ms", 3),
+        Figure("claim_without_disk_p50_ms", percentile(alone, 50), "at p50 without the disk", "ms", 3),
+        Figure("reference_claim_p50_ms", percentile(bare, 50), "bare queue at p50", "ms", 3),
+        Figure("reference_claim_p99_ms", percentile(bare, 99), "bare queue at p99", "ms", 3),
+    ]
+
+
+def _wal(headline: Setting, samples: _Samples) -> dict[str, int]:
+    return {
+        name: round(statistics.median(run.wal_bytes_per_job for run in samples.runs[headline, name]))
+        for name in NAMES
+    }
 
 
 def _goes_on(plan: Plan, rounds: int, after_next_s: float) -> bool:
@@ -205,10 +176,10 @@ def _round(bench: Bench, plan: Plan, most_calls: int, number: int, samples: _Sam
     samples.exactly_once &= undurable.exactly_once
 
 
-def _figure(setting: Setting, samples: _Samples) -> Figure:
+def _figure(setting: Setting, samples: _Samples) -> Medians:
     found = {name: [run.jobs_per_s for run in samples.runs[setting, name]] for name in NAMES}
     middle = {name: statistics.median(rates) for name, rates in found.items()}
-    return Figure(
+    return Medians(
         engine=middle["engine"],
         one_call=middle["one_call"],
         bare=middle["bare"],
@@ -216,7 +187,7 @@ def _figure(setting: Setting, samples: _Samples) -> Figure:
     )
 
 
-def _facts(figure: Figure) -> dict[str, float]:
+def _facts(figure: Medians) -> dict[str, float]:
     return {
         "engine": round(figure.engine),
         "one_call": round(figure.one_call),
@@ -225,3 +196,23 @@ def _facts(figure: Figure) -> dict[str, float]:
         "one_call_ratio": round(figure.one_call_ratio, 3),
         "spread": round(figure.spread, 3),
     }
+
+
+def _grid(figures: Mapping[Setting, Medians]) -> Grid:
+    return Grid(
+        "Claim + settle, jobs per second (median of the rounds)",
+        ("batch", "clients", "bare", "two calls", "ratio", "one call", "ratio", "spread"),
+        [
+            (
+                f"{setting.batch:,}",
+                str(setting.clients),
+                f"{figure.bare:,.0f}",
+                f"{figure.engine:,.0f}",
+                f"{figure.ratio:.2f}",
+                f"{figure.one_call:,.0f}",
+                f"{figure.one_call_ratio:.2f}",
+                f"{figure.spread:.0%}",
+            )
+            for setting, figure in figures.items()
+        ],
+    )

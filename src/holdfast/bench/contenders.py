@@ -10,6 +10,7 @@ import psycopg
 from psycopg import sql
 
 from holdfast.bench import pgbench
+from holdfast.bench.costs import Costs, Meter
 from holdfast.engine import installer
 
 Name = Literal["engine", "one_call", "bare"]
@@ -39,8 +40,12 @@ class Run:
 
     jobs: int
     jobs_per_s: float
-    wal_bytes_per_job: float
+    costs: Costs
     exactly_once: bool
+
+    @property
+    def wal_bytes_per_job(self) -> float:
+        return self.costs.wal_bytes / self.jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,13 @@ class Claims:
 class Bench:
     """The engine and the bare queue in one scratch database, and pgbench to drain them."""
 
-    def __init__(self, conn: psycopg.Connection[Any], dsn: str, program: Path) -> None:
+    def __init__(
+        self, conn: psycopg.Connection[Any], dsn: str, program: Path, meter: Meter | None = None
+    ) -> None:
         self._conn = conn
         self._dsn = dsn
         self._program = program
+        self._meter = meter or Meter(conn)
 
     def install(self) -> None:
         """Put both queues and what fills and judges them into the database."""
@@ -65,27 +73,44 @@ class Bench:
         for script in ("create schema holdfast_bench", _read("bare_queue"), _read("harness")):
             self._conn.execute(script.encode())
 
+    def fill_line(self, jobs: int, queue: str) -> None:
+        """Make a backlog of very many jobs, and nothing else."""
+        self._conn.execute("select holdfast_bench.fill_line(%s, %s)", (jobs, queue))
+        self._conn.execute("vacuum (analyze) holdfast.jobs")
+
     def drain(self, name: Name, setting: Setting, turns: int) -> Run:
         """Fill a backlog, let each client claim and settle so many batches, and judge what is there then."""
         jobs = setting.clients * (WARM_UP + turns * setting.batch)
         self.fill(name, jobs)
-        before = self._wal_bytes()
+        jobs_per_s, costs = self.take(name, setting, turns)
+        return Run(jobs, jobs_per_s, costs, exactly_once=self.ran_each_once(name, jobs))
+
+    def take(self, name: Name, setting: Setting, turns: int) -> tuple[float, Costs]:
+        """Let each client claim and settle so many batches of what is there: jobs per second, and costs."""
         calls = WARM_UP + turns
-        clients = pgbench.run(
+        jobs = setting.clients * (WARM_UP + turns * setting.batch)
+        with self._meter.over(jobs, by_pgbench=True) as phase:
+            clients = pgbench.run(
+                self._program,
+                self._dsn,
+                f"{name}.pgbench.sql",
+                clients=setting.clients,
+                # One call settles what the call before it claimed: there is one more, which does not count.
+                transactions=calls + 1 if name == "one_call" else calls,
+                variables={"batch": setting.batch, "warm_up": WARM_UP, "turns": calls, **_FIRST_TURN},
+            )
+        rate = setting.batch * pgbench.per_second([mine[WARM_UP:calls] for mine in clients])
+        return rate, phase.costs
+
+    def take_all_with_floor(self, jobs: int, batch: int) -> None:
+        """Let one client run all of the workers' queue, each search beginning where the last one began."""
+        turns = -(-jobs // batch)
+        pgbench.run(
             self._program,
             self._dsn,
-            f"{name}.pgbench.sql",
-            clients=setting.clients,
-            # One call settles what the call before it claimed, so there is one more, which does not count.
-            transactions=calls + 1 if name == "one_call" else calls,
-            variables={"batch": setting.batch, "warm_up": WARM_UP, "turns": calls, **_FIRST_TURN},
-        )
-        wal_bytes = self._wal_bytes() - before
-        return Run(
-            jobs=jobs,
-            jobs_per_s=setting.batch * pgbench.per_second([mine[WARM_UP:calls] for mine in clients]),
-            wal_bytes_per_job=wal_bytes / jobs,
-            exactly_once=self.ran_each_once(name, jobs),
+            "floored.pgbench.sql",
+            transactions=turns + 1,
+            variables={"batch": batch, "turns": turns, "floor": "-infinity", **_FIRST_TURN},
         )
 
     def claim_one_by_one(self, name: Name, claims: int, *, wait_for_disk: bool = True) -> Claims:
@@ -117,9 +142,9 @@ class Bench:
         # As autovacuum leaves a backlog that has been there for a minute; without it plans are made blind.
         self._conn.execute("vacuum (analyze) holdfast.jobs, holdfast_bench.jobs")
 
-    def ran_each_once(self, name: Name, jobs: int) -> bool:
-        """Whether each job of the backlog was claimed once and completed once, and none is left."""
-        return bool(self._call(f"{_QUEUES[name]}_ran_each_once", jobs))
+    def ran_each_once(self, name: Name, jobs: int, *left: int) -> bool:
+        """Whether so many jobs were claimed once and completed once each, and so many, or none, are left."""
+        return bool(self._call(f"{_QUEUES[name]}_ran_each_once", jobs, *left))
 
     def _call(self, function: str, *arguments: int) -> Any:
         call = sql.SQL("select {}({})").format(
@@ -127,10 +152,6 @@ class Bench:
         )
         row = self._conn.execute(call).fetchone()
         return row[0] if row else None
-
-    def _wal_bytes(self) -> int:
-        row = self._conn.execute("select pg_current_wal_insert_lsn() - '0/0'").fetchone()
-        return int(row[0]) if row else 0
 
 
 def _read(name: str) -> str:

@@ -35,6 +35,14 @@ class Transaction:
         return self.ended_s - self.latency_ms / 1e3
 
 
+def with_options(dsn: str, options: str) -> str:
+    """The same address for sessions with more of the server's options, as `-c name=value`."""
+    if not options:
+        return dsn
+    own = conninfo_to_dict(dsn).get("options") or ""
+    return make_conninfo(dsn, options=f"{own} {options}".strip())
+
+
 def find_pgbench() -> Path:
     """The program beside the server's own, else the one on the PATH."""
     with suppress(BinariesNotFound):
@@ -107,10 +115,8 @@ def _transaction(line: str) -> Transaction:
 
 def _address(dsn: str, options: str) -> tuple[str, dict[str, str]]:
     """What may stand on a command line, and what may not, as environment variables."""
-    facts = dict(conninfo_to_dict(dsn))
+    facts = dict(conninfo_to_dict(with_options(dsn, options)))
     password = facts.pop("password", None)
-    if options:
-        facts["options"] = f"{facts.get('options') or ''} {options}".strip()
     return make_conninfo("", **facts), {"PGPASSWORD": str(password)} if password else {}
 
 
