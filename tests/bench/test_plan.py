@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.bench.claim import Medians, Plan
-from holdfast.bench.percentiles import percentile
 from holdfast.bench.contenders import Setting
+from holdfast.bench.percentiles import percentile
 
 
 def test_the_headline_is_batch_100_and_one_client() -> None:

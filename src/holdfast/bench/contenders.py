@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -76,7 +77,7 @@ class Bench:
     def fill_line(self, jobs: int, queue: str) -> None:
         """Make a backlog of very many jobs, and nothing else."""
         self._conn.execute("select holdfast_bench.fill_line(%s, %s)", (jobs, queue))
-        self._conn.execute("vacuum (analyze) holdfast.jobs")
+        self.let_settle()
 
     def drain(self, name: Name, setting: Setting, turns: int) -> Run:
         """Fill a backlog, let each client claim and settle so many batches, and judge what is there then."""
@@ -141,6 +142,15 @@ class Bench:
         self._call(f"fill_{_QUEUES[name]}", jobs)
         # As autovacuum leaves a backlog that has been there for a minute; without it plans are made blind.
         self._conn.execute("vacuum (analyze) holdfast.jobs, holdfast_bench.jobs")
+
+    def let_settle(self) -> None:
+        """Leave what was filled in as it is a minute later: vacuumed, analysed, and on the disk.
+
+        Else the server writes it out while the clock runs, if it may be asked to do so before.
+        """
+        self._conn.execute("vacuum (analyze)")
+        with suppress(psycopg.errors.InsufficientPrivilege):
+            self._conn.execute("checkpoint")
 
     def ran_each_once(self, name: Name, jobs: int, *left: int) -> bool:
         """Whether so many jobs were claimed once and completed once each, and so many, or none, are left."""

@@ -29,7 +29,8 @@ COLLECTOR_S = 0.6
 
 _COUNTS = """
 select
-  (select xact_commit from pg_stat_database where datname = current_database()),
+  -- To begin a session is a transaction, too.
+  (select xact_commit - sessions from pg_stat_database where datname = current_database()),
   coalesce(sum(n_tup_ins), 0), coalesce(sum(n_tup_upd), 0), coalesce(sum(n_tup_del), 0)
 from pg_stat_user_tables
 where schemaname in ('holdfast', 'holdfast_bench')

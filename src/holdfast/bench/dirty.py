@@ -21,7 +21,7 @@ def measure(arena: Arena) -> Finding:
     tasks.clear(arena.conn)
     arena.say(f"Filling in {arena.jobs:,} finished, as many future, a tenth blocked, a tenth on busy keys")
     arena.conn.execute("select holdfast_bench.fill_dirt(%s, %s)", (arena.jobs, "default"))
-    arena.conn.execute("vacuum (analyze) holdfast.archived_jobs, holdfast.holds, holdfast.job_waits")
+    arena.bench.let_settle()
     arena.say(f"A worker drains {good:,} jobs among them")
     among = crew.drain(arena, good, concurrency=concurrency, clear=False)
     row = arena.conn.execute("select holdfast_bench.dirt_is_there(%s)", (arena.jobs,)).fetchone()

@@ -33,6 +33,7 @@ def measure(arena: Arena) -> Finding:
         arena.say(f"A snapshot is held while {arena.jobs:,} jobs come and go")
         arena.bench.fill_line(arena.jobs, "default")
         arena.bench.take_all_with_floor(arena.jobs, BATCH)
+        arena.bench.let_settle()
         once = arena.bench.ran_each_once("engine", arena.jobs)
         arena.say(f"A worker drains {after:,} jobs, the snapshot still held")
         held = crew.drain(arena, after, concurrency=concurrency, clear=False)
