@@ -27,6 +27,7 @@ class Call:
     jobs: int
     before: Before = lambda _: ()
     scans: str = ""  # the one table it may read from the start, as long as it stops in time
+    answers: bool = True  # False: it says nothing when all is well
 
 
 def claimed(count: int, queue: str = "line") -> Before:
