@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+SCENARIO ?= all
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test stress pgbouncer check fix schema bench clean
@@ -46,8 +47,8 @@ schema: $(VENV)/.installed ## Draw the reference pages anew after a change of SQ
 	$(BIN)/python -m holdfast.engine.reference > docs/reference/sql.md
 	$(BIN)/python -m holdfast.queue.reference > docs/reference/queue.md
 
-bench: $(VENV)/.installed ## Measure the engine (ARGS='--json' for one line)
-	$(BIN)/holdfast bench claim $(ARGS)
+bench: $(VENV)/.installed ## Measure everything, or SCENARIO=drain (ARGS='--json' for lines of JSON)
+	$(BIN)/holdfast bench $(SCENARIO) $(ARGS)
 
 clean: ## Remove everything the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
