@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.bench.costs import Costs
@@ -82,7 +82,6 @@ class Report:
     server_version: str
     durable: bool
     seconds: float
-    compared: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def head(self) -> list[Figure]:

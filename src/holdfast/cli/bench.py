@@ -60,8 +60,8 @@ def _command_for(scenario: Scenario) -> click.Command:
         scenario.name,
         callback=run,
         params=[jobs, *map(_option, scenario.options), *SHARED],
-        help=f"Measure {scenario.line}.\n\nRatio: {scenario.merit}. Goal: {scenario.goal}.",
-        short_help=f"{scenario.line}",
+        help=f"{_sentence(scenario.line)}\n\nRatio: {scenario.merit}. Goal: {scenario.goal}.",
+        short_help=scenario.line,
     )
 
 
@@ -70,7 +70,7 @@ def _command_for_all() -> click.Command:
         ["--jobs"], type=click.IntRange(1), help="How many jobs of each scenario. Default: its own."
     )
     return click.Command(
-        "all", callback=_run_all, params=[scale, *SHARED], help="Measure every scenario, one after the other."
+        "all", callback=_run_all, params=[scale, *SHARED], help="Every scenario, one after the other."
     )
 
 
@@ -84,6 +84,10 @@ def _option(option: Option) -> click.Option:
         callback=_numbers if numbers else None,
         help=option.help,
     )
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def _parameter(option: Option) -> str:
