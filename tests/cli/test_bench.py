@@ -55,10 +55,9 @@ def test_a_run_prints_one_line_with_every_figure(server_dsn: str, admin: psycopg
     assert facts["reference_jobs_per_s"] == headline["bare"]
     ratio = pytest.approx(headline["engine"] / headline["bare"], abs=0.01)
     assert facts["ratio"] == headline["ratio"] == ratio
-    # A median of 0 is possible: where the machine is so busy that the answer is there when pgbench first
-    # looks for it, pgbench does not read the clock again, and logs 0.
+    # 0 is possible, seen for all of them: where the machine is so busy that the answer is there when pgbench
+    # first looks for it, pgbench does not read the clock again, and logs 0.
     assert 0 <= facts["claim_p50_ms"] <= facts["claim_p99_ms"]
-    assert facts["claim_p99_ms"] > 0
     assert facts["claim_without_disk_p50_ms"] >= 0
     assert facts["wal_bytes_per_job"].keys() == {"engine", "one_call", "bare"}
     assert facts["server_version"].split(".")[0].isdigit()

@@ -28,16 +28,22 @@ def measure(arena: Arena) -> Finding:
     arena.conn.execute("select holdfast_bench.make_twin()")
     arena.say(f"{arena.jobs:,} jobs in calls of {batch:,}, with and without handles, and by a bare insert")
     costs, quiet_s, bare_s, handles_s = Costs(), 0.0, 0.0, 0.0
-    for start in range(0, arena.jobs, batch):
+    for turn, start in enumerate(range(0, arena.jobs, batch)):
         numbers = range(start, min(arena.jobs, start + batch))
-        with _app(arena) as app, arena.meter.over(len(numbers)) as phase:
-            quiet_s += _timed(partial(_enqueue, app, numbers, handles=False))
-            app.close()
-        costs += phase.costs
-        bare_s += _timed(partial(_insert, arena, numbers))
-        with _app(arena) as app:
-            others = range(arena.jobs + numbers.start, arena.jobs + numbers.stop)
-            handles_s += _timed(partial(_enqueue, app, others, handles=True))
+        # Whoever comes first finds another cache and disk than the last: everyone is first sometimes.
+        for place in range(3):
+            match (turn + place) % 3:
+                case 0:
+                    with _app(arena) as app, arena.meter.over(len(numbers)) as phase:
+                        quiet_s += _timed(partial(_enqueue, app, numbers, handles=False))
+                        app.close()
+                    costs += phase.costs
+                case 1:
+                    bare_s += _timed(partial(_insert, arena, numbers))
+                case _:
+                    others = range(arena.jobs + numbers.start, arena.jobs + numbers.stop)
+                    with _app(arena) as app:
+                        handles_s += _timed(partial(_enqueue, app, others, handles=True))
     arena.say("Running them, to see that all are there")
     arena.bench.take_all_with_floor(2 * arena.jobs, 1_000)
     return Finding(
