@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Final
 
 BOUNDS_S: Final[tuple[float, ...]] = tuple(0.0001 * 1.2**step for step in range(92))
@@ -66,11 +67,11 @@ class Metrics:
         with self._lock:
             self._histograms[name].add(value)
 
-    def observe_two(self, name: str, value: float, other_name: str, other_value: float) -> None:
-        """Put a value into each of two histograms, at the price of one lock: for what every job does."""
+    def observe_all(self, name: str, values: Iterable[float]) -> None:
+        """Put values into a histogram, at the price of one lock."""
         with self._lock:
-            self._histograms[name].add(value)
-            self._histograms[other_name].add(other_value)
+            for value in values:
+                self._histograms[name].add(value)
 
     def snapshot(self) -> dict[str, float]:
         """Every counter by its name; of each histogram `.count`, `.sum`, `.min`, `.max`, `.p50` to `.p99`."""

@@ -269,7 +269,7 @@ def test_outcomes_refused_for_good_after_a_lost_answer_are_not_taken_for_written
     stream.unsure = True
     table.conn.execute("drop function holdfast.settle_jobs")
 
-    streams.report(stream, job.id, job.lease_id, Completed(None))
+    streams.report(stream, [(job.id, job.lease_id, Completed(None))])
 
     assert stream.ended.result(PATIENCE_S) is False
     assert "1 outcomes of me could not be written down" in caplog.text

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, Final
 
 from holdfast.domain.job import ClaimedJob
-from holdfast.domain.outcome import Outcome, Reason, Verdict
+from holdfast.domain.outcome import Reason, Verdict
 from holdfast.domain.states import HELD
 from holdfast.queue.book import Book, Entry, Leased
 from holdfast.queue.terms import Terms
@@ -111,14 +111,15 @@ class OpenStream:
         with self._lock:
             self._on_lost.append(callback)
 
-    def report(self, job_id: str, lease_id: str, outcome: Outcome) -> bool:
-        """Have an outcome written down with the next call, many in one commit; then its slot is free.
+    def report(self, reports: list[Settlement]) -> bool:
+        """Have outcomes written down with the next call, many in one commit; then their slots are free.
 
         True: the feeder must be told. It knows when there were some before.
         """
         with self._lock:
-            self._reports.append((job_id, lease_id, outcome))
-            return len(self._reports) == 1
+            knows = bool(self._reports)
+            self._reports += reports
+            return not knows
 
     def ask_for_a_look(self) -> Future[int]:
         """Done when the feeder has looked, with how many jobs that brought."""

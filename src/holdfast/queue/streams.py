@@ -9,13 +9,13 @@ from concurrent.futures import Future, wait
 from time import monotonic
 from typing import Final
 
-from holdfast.domain.outcome import Outcome
 from holdfast.errors import QueueClosed
 from holdfast.queue.feeder import Feeder
 from holdfast.queue.feeding import ACTIVE_S, Feeding
 from holdfast.queue.keeper import Keeper
 from holdfast.queue.stream import OpenStream, Owners, Refused, Tell
 from holdfast.queue.terms import Terms
+from holdfast.store import Settlement
 
 logger: Final = logging.getLogger("holdfast.queue")
 
@@ -83,9 +83,9 @@ class Streams:
         if feeder is not None and not stream.ended.done():
             feeder.hand_back(stream)
 
-    def report(self, stream: OpenStream, job_id: str, lease_id: str, outcome: Outcome) -> None:
-        """Have an outcome written down with the next call for the stream, many in one commit."""
-        is_first = stream.report(job_id, lease_id, outcome)
+    def report(self, stream: OpenStream, reports: list[Settlement]) -> None:
+        """Have outcomes written down with the next call for the stream, many in one commit."""
+        is_first = stream.report(reports)
         feeder = self._feeder
         if is_first and feeder is not None:
             feeder.reported(stream)

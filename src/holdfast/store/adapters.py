@@ -14,6 +14,7 @@ from decimal import Decimal
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Loader, Transformer
@@ -27,7 +28,7 @@ _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _microseconds: Final = Struct("!q").unpack
-_read_json: Final = json.JSONDecoder().raw_decode
+_read_json: Final = msgspec.json.Decoder().decode
 
 
 class JsonLoader(Loader):
@@ -36,11 +37,11 @@ class JsonLoader(Loader):
     format = Format.BINARY
 
     def load(self, data: Buffer) -> Any:
-        text = str(data, "utf-8")
+        content = memoryview(data)[1:]  # the first byte is the format's version
         try:
-            return _read_json(text, 1)[0]  # the first byte is the format's version
-        except (ValueError, RecursionError):
-            return _read_leniently(text[1:])
+            return _read_json(content)
+        except (msgspec.DecodeError, RecursionError):
+            return _read_leniently(str(content, "utf-8"))
 
 
 class MomentLoader(Loader):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.domain.job import ClaimedJob
@@ -10,6 +11,7 @@ from holdfast.domain.outcome import Completed, Failed, Outcome, Rescheduled
 
 if TYPE_CHECKING:
     from holdfast.telemetry import Metrics
+    from holdfast.worker.execution import Execution
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -22,16 +24,30 @@ class Accounts:
         self._worker_id = worker_id
         self._lease_s = lease_s
 
-    def ran(self, job: ClaimedJob, seconds: float) -> None:
-        """A job has run, so long; and how long it had been due before, by the database's clock alone."""
-        waited_s = (job.lease_expires_at - job.available_at).total_seconds() - self._lease_s
-        self._metrics.observe_two("jobs.wait_seconds", max(0.0, waited_s), "jobs.run_seconds", seconds)
+    def ended(self, ended: Iterable[tuple[Execution, Outcome | None]]) -> None:
+        """Executions that have ended, and what is about to be written down of them, if anything."""
+        completed = 0
+        waits_s: list[float] = []
+        runs_s: list[float] = []
+        for execution, outcome in ended:
+            if execution.ran_s is not None:
+                waits_s.append(self._waited_s(execution.job))
+                runs_s.append(execution.ran_s)
+            if type(outcome) is Completed:
+                completed += 1
+            elif outcome is not None:
+                self._ended_otherwise(execution.job, outcome)
+        if completed:
+            self._metrics.count("jobs.completed", completed)
+        self._metrics.observe_all("jobs.wait_seconds", waits_s)
+        self._metrics.observe_all("jobs.run_seconds", runs_s)
 
-    def ended(self, job: ClaimedJob, outcome: Outcome) -> None:
-        """What is about to be written down of a job."""
-        if type(outcome) is Completed:
-            self._metrics.count("jobs.completed")
-            return
+    def _waited_s(self, job: ClaimedJob) -> float:
+        """How long a job was due before it was claimed, by the database's clock alone."""
+        waited_s = (job.lease_expires_at - job.available_at).total_seconds() - self._lease_s
+        return waited_s if waited_s > 0 else 0.0
+
+    def _ended_otherwise(self, job: ClaimedJob, outcome: Outcome) -> None:
         match outcome:
             case Failed():
                 self._failed(job, outcome)

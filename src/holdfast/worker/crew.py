@@ -7,7 +7,8 @@ threads, so a handler that blocks the loop keeps nobody from knowing that the wo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -45,6 +46,9 @@ LAST_TASKS_S: Final = 0.2
 """How long a worker that stops waits for handlers it has given up, so that their tasks are gone."""
 
 
+Ended = tuple[Execution, Outcome | None]
+
+
 class Crew:
     """What a running worker consists of. Made and used on one event loop."""
 
@@ -80,6 +84,9 @@ class Crew:
         self._failed = asyncio.Event()
         self._failure: BaseException | None = None
         self.roster = Roster(self._accounts)
+        self._new_task = _task_maker(self._loop)
+        self._ended: list[Ended] = []
+        """What has ended and is not reported yet."""
         self._executions: set[Execution] = set()
         """All that have not ended, also those the roster knows no more."""
         self._stopping = False
@@ -125,13 +132,13 @@ class Crew:
     def _start(self, stream: OpenStream, job: ClaimedJob) -> None:
         execution = Execution(self, stream, job)
         self.roster.enter(execution)
-        execution.runs_in = self._loop.create_task(self._execute(execution))
+        execution.runs_in = self._new_task(self._execute(execution))
         self._executions.add(execution)
 
     async def _execute(self, execution: Execution) -> None:
         began = monotonic()
         outcome = await execution.run()
-        self._accounts.ran(execution.job, monotonic() - began)
+        execution.ran_s = monotonic() - began
         if execution.context.has_spoken:
             with suppress(asyncio.CancelledError):  # of a handler that has cancelled the task it runs in
                 await self._progress.finish(execution.context)
@@ -155,10 +162,16 @@ class Crew:
 
     def report(self, execution: Execution, outcome: Outcome | None) -> None:
         """Have an outcome written down; None: there is nothing to say."""
-        if outcome is not None:
-            job = execution.job
-            self._accounts.ended(job, outcome)
-            self._streams.report(execution.stream, job.job_id, job.lease_id, outcome)
+        if not self._ended:
+            self._loop.call_soon(self._tell_ended)
+        self._ended.append((execution, outcome))
+
+    def _tell_ended(self) -> None:
+        """Count what ended in this turn of the loop and have it written down: many at once are cheaper."""
+        ended, self._ended = self._ended, []
+        self._accounts.ended(ended)
+        for stream, reports in _by_stream(ended).items():
+            self._streams.report(stream, reports)
 
     def _refused(self, settlement: Settlement, verdict: Verdict) -> None:
         """A report was in vain. On the feeder's thread, so that at the end there is a second chance too."""
@@ -170,7 +183,7 @@ class Crew:
         stream, execution = self._streams.stream_of(job_id), self.roster.find(job_id)
         has_ended = execution is None or execution.outcome is not None
         if stream is not None and lease_id is not None and has_ended:
-            self._streams.report(stream, job_id, lease_id, endings.cancelled_instead(outcome))
+            self._streams.report(stream, [(job_id, lease_id, endings.cancelled_instead(outcome))])
 
     def tell_progress(self, context: RunContext) -> None:
         """From any thread: a handler has said how far it is."""
@@ -205,6 +218,7 @@ class Crew:
 
     async def look(self) -> int:
         """Look at every queue, and say how many jobs that brought; while the database is gone, for ever."""
+        self._tell_ended()
         looks = [asyncio.wrap_future(self._streams.look(stream)) for stream in self._open]
         return sum(await asyncio.gather(*looks))
 
@@ -231,6 +245,7 @@ class Crew:
     async def close(self, timeout_s: float) -> bool:
         """Write down what was reported and let go of everything; whether all could be written down."""
         self._dispatcher.cancel()
+        self._tell_ended()
         settled = await self._close_streams(timeout_s)
         self._closed = True
         self.roster.close()
@@ -251,3 +266,22 @@ class Crew:
             return await asyncio.wait_for(closed, timeout_s + MARGIN_S)
         except TimeoutError:
             return False
+
+
+def _task_maker(
+    loop: asyncio.AbstractEventLoop,
+) -> Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]:
+    """`loop.create_task`, without the steps in between unless somebody asked for them."""
+    if loop.get_task_factory() is None:
+        return partial(asyncio.Task[None], loop=loop)
+    return loop.create_task
+
+
+def _by_stream(ended: list[Ended]) -> dict[OpenStream, list[Settlement]]:
+    """What is to be written down, if anything, for each stream."""
+    reports: defaultdict[OpenStream, list[Settlement]] = defaultdict(list)
+    for execution, outcome in ended:
+        if outcome is not None:
+            job = execution.job
+            reports[execution.stream].append((job.job_id, job.lease_id, outcome))
+    return reports

@@ -44,6 +44,7 @@ class Execution:
         "context",
         "job",
         "outcome",
+        "ran_s",
         "runs_in",
         "stream",
         "task",
@@ -60,6 +61,7 @@ class Execution:
         self.task: Task[..., Any] | None = None
         self.runs_in: asyncio.Task[None] | None = None
         self.timeout_s: float | None = job.timeout_s
+        self.ran_s: float | None = None
         self.outcome: Outcome | None = None
         """What is to be written down, when that is known."""
         self.abandoned = False
