@@ -6,7 +6,7 @@ ARGS   ?=
 SCENARIO ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress pgbouncer check fix schema bench clean
+.PHONY: help demo test stress pgbouncer check fix schema bench peers clean
 
 help: ## List the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -50,5 +50,8 @@ schema: $(VENV)/.installed ## Draw the reference pages anew after a change of SQ
 bench: $(VENV)/.installed ## Measure everything, or SCENARIO=drain (ARGS='--json' for lines of JSON)
 	$(BIN)/holdfast bench $(SCENARIO) $(ARGS)
 
+peers: $(VENV)/.installed ## Measure beside other job queues (ARGS='--only pgqueuer,holdfast --jobs 20000')
+	$(BIN)/python -m bench.peers $(ARGS)
+
 clean: ## Remove everything the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist bench/peers/.cache
