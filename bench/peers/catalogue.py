@@ -188,6 +188,12 @@ _DBOS = Peer(
             "1 unless told",
         ),
         Setting(
+            "worker_concurrency",
+            200,
+            "https://docs.dbos.dev/python/reference/queues",
+            "workflows at a time in each process; without it the first process takes all",
+        ),
+        Setting(
             "sys_db_pool_size",
             20,
             "https://docs.dbos.dev/python/reference/configuration",
@@ -207,7 +213,48 @@ _DBOS = Peer(
     unfinished="select count(*) from dbos.workflow_status where status in ('ENQUEUED', 'PENDING')",
 )
 
-PEERS: tuple[Peer, ...] = (_HOLDFAST, _PGQUEUER, _PROCRASTINATE, _CHANCY, _AWA, _SAQ, _DBOS)
+_GRAPHILE_WORKER = Peer(
+    key="graphile-worker",
+    title="graphile-worker (Node)",
+    adapter="graphile_worker_adapter.mjs",
+    broker="postgresql",
+    settings=(
+        Setting("concurrentJobs", 24, "https://worker.graphile.org/docs/performance", "as in its own figures"),
+        Setting("maxPoolSize", 25, "https://worker.graphile.org/docs/performance", "as in its own figures"),
+        Setting("localQueueSize", 500, "https://worker.graphile.org/docs/performance", "as in its own figures"),
+        Setting("completeJobBatchDelay", 0, "https://worker.graphile.org/docs/performance", "as in its own figures"),
+        Setting("bulk_batch", 10_000, "https://worker.graphile.org/docs/sql-add-job", "jobs of one add_jobs"),
+    ),
+    jobs=100_000,
+    singles=2_000,
+    durability="committed",
+    history="nothing, deleted",
+    unfinished="select count(*) from graphile_worker._private_jobs",
+)
+
+_PG_BOSS = Peer(
+    key="pg-boss",
+    title="pg-boss (Node)",
+    adapter="pg_boss_adapter.mjs",
+    broker="postgresql",
+    settings=(
+        Setting("batchSize", 3000, "https://pgboss.io/api/workers", "jobs of one fetch and one handler call"),
+        Setting("burstWhenBatchFull", True, "https://pgboss.io/api/workers", "fetch again without a pause"),
+        Setting("pollingIntervalSeconds", 0.5, "https://pgboss.io/api/workers", "the least it allows"),
+        Setting("localConcurrency", 1, "https://pgboss.io/api/workers", "polling workers in each process"),
+        Setting("notify", True, "https://pgboss.io/api/queues", "LISTEN/NOTIFY, for latency"),
+        Setting("partition", True, "https://pgboss.io/api/queues", "a table of its own for the queue"),
+        Setting("max", 10, "https://pgboss.io/api/constructor", "connections"),
+        Setting("bulk_batch", 10_000, "https://pgboss.io/api/jobs", "jobs of one insert"),
+    ),
+    jobs=100_000,
+    singles=2_000,
+    durability="committed; one handler call for a whole batch",
+    history="kept",
+    unfinished="select count(*) from pgboss.job where name = 'default' and state < 'completed'",
+)
+
+PEERS: tuple[Peer, ...] = (_HOLDFAST, _PGQUEUER, _PROCRASTINATE, _CHANCY, _AWA, _SAQ, _DBOS, _GRAPHILE_WORKER, _PG_BOSS)
 
 
 def named(keys: Iterable[str]) -> list[Peer]:

@@ -1,7 +1,13 @@
 """Chancy: the asyncio executor, and completions written more often than once a second."""
 
+import logging
+
 from chancy import Chancy, Queue, Worker, job
 from common import DSN, SETTINGS, AsyncAdapter, main, recorder
+
+# It logs a line a job unless told not to.
+QUIET = logging.getLogger("chancy")
+QUIET.setLevel(logging.WARNING)
 
 
 def record(number: int) -> None:
@@ -15,7 +21,7 @@ async def noop(*, number: int) -> None:
 
 class ChancyAdapter(AsyncAdapter):
     async def setup(self) -> None:
-        async with Chancy(DSN) as chancy:
+        async with Chancy(DSN, log=QUIET) as chancy:
             await chancy.migrate()
             await chancy.declare(
                 Queue(
@@ -28,7 +34,7 @@ class ChancyAdapter(AsyncAdapter):
             )
 
     async def open(self) -> None:
-        self.chancy = Chancy(DSN)
+        self.chancy = Chancy(DSN, log=QUIET)
         await self.chancy.__aenter__()
 
     async def bulk(self, numbers: range) -> None:
@@ -46,7 +52,7 @@ class ChancyAdapter(AsyncAdapter):
         import chancy_adapter
 
         chancy_adapter.record = recorder()
-        async with Chancy(DSN) as chancy, Worker(chancy) as worker:
+        async with Chancy(DSN, log=QUIET) as chancy, Worker(chancy) as worker:
             worker.send_outgoing_interval = SETTINGS["send_outgoing_interval"]
             await worker.wait_for_shutdown()
 

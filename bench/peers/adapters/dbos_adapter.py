@@ -1,9 +1,11 @@
 """DBOS: workflows without steps on a queue."""
 
+import os
 import signal
 
 from common import DSN, SETTINGS, Adapter, chunks, main, recorder
 from dbos import DBOS, DBOSClient
+from sqlalchemy import create_engine
 
 
 @DBOS.workflow(name="noop")
@@ -19,12 +21,17 @@ def _launch() -> None:
         "name": "peers",
         "system_database_url": DSN,
         "application_version": "1",
+        "executor_id": str(os.getpid()),
         "sys_db_pool_size": SETTINGS["sys_db_pool_size"],
         "log_level": "WARNING",
     }
     DBOS(config=config)
     DBOS.launch()
-    DBOS.register_queue("default", polling_interval_sec=SETTINGS["polling_interval_sec"])
+    DBOS.register_queue(
+        "default",
+        worker_concurrency=SETTINGS["worker_concurrency"],
+        polling_interval_sec=SETTINGS["polling_interval_sec"],
+    )
 
 
 class DbosAdapter(Adapter):
@@ -34,10 +41,11 @@ class DbosAdapter(Adapter):
 
     def open(self) -> None:
         self.client = DBOSClient(system_database_url=DSN)
+        self.engine = create_engine(DSN.replace("postgresql://", "postgresql+psycopg://"))
 
     def bulk(self, numbers: range) -> None:
         for chunk in chunks(numbers, SETTINGS["bulk_batch"]):
-            with self.client._sys_db.engine.begin() as conn:
+            with self.engine.begin() as conn:
                 for number in chunk:
                     self.client.enqueue_in_transaction(conn, OPTIONS, number)
 

@@ -36,8 +36,10 @@ class SaqAdapter(AsyncAdapter):
         async def noop(ctx, *, number: int) -> None:
             record(number)
 
+        queue = _queue()
+        await queue.connect()
         worker = Worker(
-            _queue(),
+            queue,
             functions=[noop],
             concurrency=SETTINGS["concurrency"],
             dequeue_timeout=SETTINGS["dequeue_timeout"],
