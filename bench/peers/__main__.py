@@ -80,6 +80,7 @@ def _measure_one(
         if peer.broker == "redis":
             if redis_url is None:
                 raise Failed("there is no redis-server here")
+            servers.empty_redis(redis_url)
             figures = Bench(peer, place, "", redis_url, None, _say).run(jobs)
         else:
             with servers.fresh_database(server, peer.key) as dsn, servers.connect(dsn) as conn:

@@ -84,6 +84,8 @@ class Bench:
         """
         self._settle_down()
         seen = Seen(CACHE / "seen" / self.peer.key)
+        if (waiting := self._unfinished(seen, jobs)) != jobs:
+            raise Failed(f"{jobs} jobs were enqueued, and {waiting} are counted as unfinished")
         with self._workers(seen, processes):
             _wait(lambda: seen.processes() >= min(processes, jobs), seen.count, "no job begun by each process")
             began_s = time.perf_counter()
@@ -153,7 +155,8 @@ class Bench:
             timeout=600,
         )
         if done.returncode:
-            raise Failed(f"{' '.join(arguments)}: {done.stderr.strip()[-2000:]}")
+            self.say(done.stderr)
+            raise Failed(f"{' '.join(arguments)}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
         if arguments[0] == "setup":
             return {}
         answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])

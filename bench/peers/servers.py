@@ -100,6 +100,14 @@ def redis(say: Say) -> Generator[str | None]:
         server.wait()
 
 
+def empty_redis(url: str) -> None:
+    """Forget everything in it; it is ours."""
+    host, _, port = url.removeprefix("redis://").partition(":")
+    with socket.create_connection((host, int(port))) as conn:
+        conn.sendall(b"FLUSHALL\r\n")
+        conn.recv(64)
+
+
 def _log(name: str) -> Path:
     directory = CACHE / "logs"
     directory.mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,7 @@ class SaqAdapter(AsyncAdapter):
         await queue.connect()
         worker = Worker(
             queue,
-            functions=[noop],
+            functions=[("noop", noop)],
             concurrency=SETTINGS["concurrency"],
             dequeue_timeout=SETTINGS["dequeue_timeout"],
         )
