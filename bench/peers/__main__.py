@@ -45,7 +45,8 @@ def settings_page() -> str:
     """SETTINGS.md, drawn from the catalogue."""
     return (
         "# Settings of every contender\n\n"
-        "Drawn from `catalogue.py` by `python -m bench.peers --write-settings`; versions are in `versions.toml`.\n\n"
+        "Drawn from `on_postgresql.py` and `on_redis.py` by `python -m bench.peers --write-settings`. "
+        "Versions are in `versions.toml`.\n\n"
         f"{tables.settings_table(PEERS)}\n\n## What the figures buy\n\n{tables.promises_table(PEERS)}\n"
     )
 
@@ -69,7 +70,9 @@ def _measure(peers: list[Peer], options: argparse.Namespace) -> Results:
         for _ in range(options.rounds):
             for peer in peers:
                 with _locked(options.lock):
-                    _measure_one(peer, places[peer.key], server, redis_url, options.jobs or peer.jobs, results)
+                    _measure_one(
+                        peer, places[peer.key], server, redis_url, options.jobs or peer.jobs, results
+                    )
     return results
 
 
@@ -103,7 +106,8 @@ def machine() -> str:
         platform.machine(),
     )
     memory_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    return f"{os.cpu_count()} cores ({model}), {memory_gb:.0f} GiB, {platform.system()}, Python {platform.python_version()}"
+    system = f"{platform.system()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores ({model}), {memory_gb:.0f} GiB, {system}"
 
 
 def _text(path: Path) -> str:
@@ -132,13 +136,13 @@ def _say(text: str) -> None:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make peers", description="Measure Holdfast beside other job queues.")
+    parser = argparse.ArgumentParser(prog="make peers", description="Measure Holdfast beside others.")
     parser.add_argument("--only", metavar="NAMES", help=f"of {','.join(peer.key for peer in PEERS)}")
     parser.add_argument("--context", action="store_true", help="the contenders on Redis too")
     parser.add_argument("--jobs", type=int, metavar="N", help="jobs of each drain, whoever it is")
-    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="all in turn, so often; medians count")
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="so often, in turn; medians count")
     parser.add_argument("--dsn", metavar="URL", help="a PostgreSQL of your own; its role must be a superuser")
-    parser.add_argument("--lock", type=Path, metavar="FILE", help="hold this lock while measuring a contender")
+    parser.add_argument("--lock", type=Path, metavar="FILE", help="hold this lock while measuring")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help="where the JSON goes")
     parser.add_argument("--render", action="store_true", help="measure nothing, show the results there are")
     parser.add_argument("--write-docs", action="store_true", help="put the table into docs/benchmarks.md")

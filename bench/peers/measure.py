@@ -87,7 +87,9 @@ class Bench:
         if (waiting := self._unfinished(seen, jobs)) != jobs:
             raise Failed(f"{jobs} jobs were enqueued, and {waiting} are counted as unfinished")
         with self._workers(seen, processes):
-            _wait(lambda: seen.processes() >= min(processes, jobs), seen.count, "no job begun by each process")
+            _wait(
+                lambda: seen.processes() >= min(processes, jobs), seen.count, "no job begun by each process"
+            )
             began_s = time.perf_counter()
             counted = self._unfinished(seen, jobs)
             _wait(lambda: seen.count() >= jobs, seen.count, f"of {jobs} jobs some never began")
@@ -109,16 +111,20 @@ class Bench:
     def _latencies(self) -> list[float]:
         """Milliseconds from the call that enqueues to the handler's first line, with nothing else to do."""
         seen = Seen(CACHE / "seen" / self.peer.key, stamped=True)
-        sent: dict[int, int] = {}
         with self._workers(seen, 1, stamped=True):
-            for jobs in (LATENCY_WARM_UP, LATENCY_JOBS):
-                numbers = range(self.enqueued, self.enqueued + jobs)
-                self.enqueued += jobs
-                sent = dict(zip(numbers, self._ask("spaced", str(numbers.start), str(jobs))["stamps"], strict=True))
-                target = LATENCY_WARM_UP if jobs == LATENCY_WARM_UP else LATENCY_WARM_UP + LATENCY_JOBS
-                _wait(lambda target=target: seen.count() >= target, seen.count, "latency: jobs never began")
+            self._trickle(seen, LATENCY_WARM_UP)
+            sent = self._trickle(seen, LATENCY_JOBS)
         began = seen.stamps()
         return [(began[number] - stamp) / 1e6 for number, stamp in sent.items()]
+
+    def _trickle(self, seen: Seen, jobs: int) -> dict[int, int]:
+        """Enqueue jobs with pauses and await their handlers; when each call was made, by number."""
+        numbers = range(self.enqueued, self.enqueued + jobs)
+        self.enqueued += jobs
+        expected = seen.count() + jobs
+        stamps = self._ask("spaced", str(numbers.start), str(jobs))["stamps"]
+        _wait(lambda: seen.count() >= expected, seen.count, "idle worker: some jobs never began")
+        return dict(zip(numbers, stamps, strict=True))
 
     def _settle_down(self) -> None:
         if self.conn is not None:

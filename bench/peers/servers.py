@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from bench.peers.environments import CACHE, HERE, Say
 from holdfast import embedded
@@ -69,7 +69,7 @@ def facts(conn: psycopg.Connection[Any]) -> tuple[str, bool]:
 
 def _at(server: str, database: str) -> str:
     """The server's address with another database, as a URL: not every client reads libpq's key words."""
-    parts = psycopg.conninfo.conninfo_to_dict(make_conninfo(server, dbname=database))
+    parts = conninfo_to_dict(make_conninfo(server, dbname=database))
     user = str(parts.pop("user", "postgres"))
     password = f":{parts.pop('password')}" if "password" in parts else ""
     host, port = str(parts.pop("host", "localhost")), str(parts.pop("port", "5432"))
@@ -80,7 +80,7 @@ def _at(server: str, database: str) -> str:
 
 @contextmanager
 def redis(say: Say) -> Generator[str | None]:
-    """The address of a Redis of our own on loopback, with Debian's defaults but no files; None if there is none."""
+    """The address of a Redis of our own on loopback that writes no files; None if there is none."""
     if not shutil.which("redis-server"):
         subprocess.run(["sh", HERE / "install_redis.sh"], check=False)
     program = shutil.which("redis-server")

@@ -37,7 +37,10 @@ class CeleryAdapter(Adapter):
         os.chdir(Path(__file__).parent)
         options = [f"--concurrency={processes}", f"--pool={SETTINGS['pool']}", "--loglevel=WARNING"]
         quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-        os.execv(sys.executable, [sys.executable, "-m", "celery", "-A", "celery_adapter", "worker", *options, *quiet])
+        os.execv(
+            sys.executable,
+            [sys.executable, "-m", "celery", "-A", "celery_adapter", "worker", *options, *quiet],
+        )
 
 
 if __name__ == "__main__":

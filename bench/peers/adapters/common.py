@@ -128,6 +128,7 @@ def main(adapter: Adapter | AsyncAdapter) -> None:
 
 def _run(work: Awaitable[Any]) -> Any:
     """On uvloop where the contender's environment has it."""
+
     async def whole() -> Any:
         return await work
 

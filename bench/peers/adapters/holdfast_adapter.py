@@ -37,8 +37,15 @@ class HoldfastAdapter(Adapter):
         os.chdir(Path(__file__).parent)
         os.execv(
             Path(sys.executable).with_name("holdfast"),
-            ["holdfast", "worker", "holdfast_adapter:hf", "--processes", str(processes),
-             "--queue", f"default={SETTINGS['concurrency']}"],
+            [
+                "holdfast",
+                "worker",
+                "holdfast_adapter:hf",
+                "--processes",
+                str(processes),
+                "--queue",
+                f"default={SETTINGS['concurrency']}",
+            ],
         )
 
 

@@ -26,7 +26,13 @@ class HueyAdapter(Adapter):
 
     def work(self, processes: int) -> None:
         os.chdir(Path(__file__).parent)
-        options = ["--workers", str(SETTINGS["workers"]), "--worker-type", SETTINGS["worker_type"], "--no-periodic"]
+        options = [
+            "--workers",
+            str(SETTINGS["workers"]),
+            "--worker-type",
+            SETTINGS["worker_type"],
+            "--no-periodic",
+        ]
         program = Path(sys.executable).with_name("huey_consumer")
         os.execv(program, ["huey_consumer", "huey_adapter.huey", *options, "--quiet"])
 

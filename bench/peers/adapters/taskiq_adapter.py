@@ -35,7 +35,10 @@ class TaskiqAdapter(AsyncAdapter):
         os.chdir(Path(__file__).parent)
         options = ["--workers", str(processes), "--max-async-tasks", str(SETTINGS["max_async_tasks"])]
         command = [sys.executable, "-m", "taskiq", "worker", "taskiq_adapter:broker", *options]
-        os.execv(sys.executable, [*command, "--max-prefetch", str(SETTINGS["max_prefetch"]), "--log-level", "WARNING"])
+        os.execv(
+            sys.executable,
+            [*command, "--max-prefetch", str(SETTINGS["max_prefetch"]), "--log-level", "WARNING"],
+        )
 
 
 if __name__ == "__main__":
