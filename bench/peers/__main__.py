@@ -6,6 +6,7 @@ import argparse
 import fcntl
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Generator, Sequence
@@ -26,6 +27,8 @@ PAGE = REPOSITORY / "docs" / "benchmarks.md"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Do what the command line says."""
     options = _options(arguments)
+    # Ended like an interrupt, so that workers, databases and servers are not left behind.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if options.write_settings:
         (HERE / "SETTINGS.md").write_text(settings_page())
         return
@@ -33,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results = read(options.results)
     else:
         results = _measure(_chosen(options), options)
-        options.results.write_text("")
         results.write(options.results)
     table = tables.results_table(results, PEERS, versions())
     print(table)
