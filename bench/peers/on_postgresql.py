@@ -40,6 +40,24 @@ _PGQUEUER = Peer(
             "jobs of one enqueue call, in lists",
         ),
         Setting(
+            "autovac",
+            True,
+            "https://pgqueuer.readthedocs.io/en/latest/guides/performance-tuning/",
+            "the vacuum settings it recommends",
+        ),
+        Setting(
+            "log_aggregation_interval",
+            0,
+            "https://pgqueuer.readthedocs.io/en/latest/guides/performance-tuning/",
+            "statistics when somebody asks",
+        ),
+        Setting(
+            "pool",
+            0,
+            "https://pgqueuer.readthedocs.io/en/latest/guides/performance-tuning/",
+            "connections; one, as recommended for workers",
+        ),
+        Setting(
             "driver",
             "asyncpg, uvloop",
             "https://pgqueuer.readthedocs.io/en/latest/comparisons/benchmarks/",
@@ -68,13 +86,13 @@ _PROCRASTINATE = Peer(
         Setting(
             "pool",
             20,
-            "https://procrastinate.readthedocs.io/en/stable/howto/production/connections.html",
+            "https://procrastinate.readthedocs.io/en/stable/howto/basics/connector.html",
             "connections, so that fetching and finishing overlap",
         ),
         Setting(
             "bulk_batch",
             1000,
-            "https://procrastinate.readthedocs.io/en/stable/howto/advanced/batch.html",
+            "https://procrastinate.readthedocs.io/en/stable/howto/basics/batch_defer.html",
             "jobs of one batch_defer_async",
         ),
     ),
@@ -94,7 +112,7 @@ _CHANCY = Peer(
         Setting(
             "concurrency",
             500,
-            "https://tkte.ch/chancy/chancy.queue.html",
+            "https://tkte.ch/chancy/guide/queues.html",
             "jobs at a time in each process",
         ),
         Setting(
@@ -106,13 +124,13 @@ _CHANCY = Peer(
         Setting(
             "eager_polling",
             True,
-            "https://tkte.ch/chancy/chancy.queue.html",
+            "https://tkte.ch/chancy/guide/queues.html",
             "look for jobs as soon as one has ended",
         ),
         Setting(
             "polling_interval",
             1,
-            "https://tkte.ch/chancy/chancy.queue.html",
+            "https://tkte.ch/chancy/guide/queues.html",
             "seconds; notifications come sooner",
         ),
         Setting(
@@ -124,7 +142,7 @@ _CHANCY = Peer(
         Setting(
             "bulk_batch",
             1000,
-            "https://tkte.ch/chancy/chancy.app.html",
+            "https://tkte.ch/chancy/guide/jobs.html",
             "jobs of one transaction of push_many",
         ),
     ),
@@ -141,12 +159,16 @@ _AWA = Peer(
     adapter="awa_adapter.py",
     broker="postgresql",
     settings=(
-        Setting("max_workers", 500, "https://pypi.org/project/awa-pg/", "jobs at a time in each process"),
-        Setting("claimers", 4, "https://pypi.org/project/awa-pg/", "claim loops of the queue"),
-        Setting("claim_batch_size", 500, "https://pypi.org/project/awa-pg/", "jobs a claim"),
-        Setting("poll_interval_ms", 50, "https://pypi.org/project/awa-pg/", "200 unless told"),
-        Setting("max_connections", 20, "https://pypi.org/project/awa-pg/", "10 unless told"),
-        Setting("bulk_batch", 10_000, "https://pypi.org/project/awa-pg/", "jobs of one enqueue_many_copy"),
+        Setting(
+            "max_workers", 500, "https://pypi.org/project/awa-pg/0.6.9/", "jobs at a time in each process"
+        ),
+        Setting("claimers", 4, "https://pypi.org/project/awa-pg/0.6.9/", "claim loops of the queue"),
+        Setting("claim_batch_size", 500, "https://pypi.org/project/awa-pg/0.6.9/", "jobs a claim"),
+        Setting("poll_interval_ms", 50, "https://pypi.org/project/awa-pg/0.6.9/", "200 unless told"),
+        Setting("max_connections", 20, "https://pypi.org/project/awa-pg/0.6.9/", "10 unless told"),
+        Setting(
+            "bulk_batch", 10_000, "https://pypi.org/project/awa-pg/0.6.9/", "jobs of one enqueue_many_copy"
+        ),
     ),
     jobs=50_000,
     singles=1_000,
@@ -166,11 +188,26 @@ _SAQ = Peer(
     broker="postgresql",
     settings=(
         Setting(
-            "concurrency", 20, "https://saq-py.readthedocs.io/en/latest/", "jobs at a time in each process"
+            "concurrency",
+            20,
+            "https://saq-py.readthedocs.io/en/latest/worker.html",
+            "jobs at a time in each process",
         ),
-        Setting("pool", 20, "https://saq-py.readthedocs.io/en/latest/", "connections; 4 to 20 unless told"),
-        Setting("dequeue_timeout", 0, "https://saq-py.readthedocs.io/en/latest/", "wait for notifications"),
-        Setting("bulk_batch", 500, "https://saq-py.readthedocs.io/en/latest/", "enqueue calls at a time"),
+        Setting(
+            "pool",
+            20,
+            "https://saq-py.readthedocs.io/en/latest/queue.html",
+            "connections; 4 to 20 unless told",
+        ),
+        Setting(
+            "dequeue_timeout",
+            0,
+            "https://saq-py.readthedocs.io/en/latest/worker.html",
+            "wait for notifications",
+        ),
+        Setting(
+            "bulk_batch", 500, "https://saq-py.readthedocs.io/en/latest/queue.html", "enqueue calls at a time"
+        ),
     ),
     jobs=4_000,
     singles=1_000,

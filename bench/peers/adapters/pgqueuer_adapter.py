@@ -1,14 +1,18 @@
 """PgQueuer: asyncpg, large batches."""
 
+from datetime import timedelta
+
 import asyncpg
 from common import DSN, SETTINGS, AsyncAdapter, chunks, main, recorder
-from pgqueuer import AsyncpgDriver, PgQueuer, Queries
+from pgqueuer import AsyncpgDriver, AsyncpgPoolDriver, PgQueuer, Queries
 
 
 class PgQueuerAdapter(AsyncAdapter):
     async def setup(self) -> None:
         await self.open()
         await self.queries.install()
+        if SETTINGS["autovac"]:
+            await self.queries.optimize_autovacuum()
         await self.close()
 
     async def open(self) -> None:
@@ -28,13 +32,20 @@ class PgQueuerAdapter(AsyncAdapter):
 
     async def work(self, processes: int) -> None:
         record = recorder()
-        pgq = PgQueuer(AsyncpgDriver(await asyncpg.connect(DSN)))
+        if SETTINGS["pool"]:
+            driver = AsyncpgPoolDriver(await asyncpg.create_pool(DSN, min_size=5, max_size=SETTINGS["pool"]))
+        else:
+            driver = AsyncpgDriver(await asyncpg.connect(DSN))
+        pgq = PgQueuer(driver)
 
         @pgq.entrypoint("noop")
         async def noop(job) -> None:
             record(int(job.payload))
 
-        await pgq.run(batch_size=SETTINGS["batch_size"])
+        await pgq.run(
+            batch_size=SETTINGS["batch_size"],
+            log_aggregation_interval=timedelta(seconds=SETTINGS["log_aggregation_interval"]),
+        )
 
 
 if __name__ == "__main__":
