@@ -14,7 +14,7 @@ _CELERY = Peer(
             "pool",
             "prefork",
             "https://docs.celeryq.dev/en/stable/userguide/workers.html#concurrency",
-            "a child a process; its default",
+            "a child a process; its default, other pools not tried",
         ),
         Setting(
             "worker_prefetch_multiplier",
@@ -78,7 +78,7 @@ _HUEY = Peer(
             "worker_type",
             "thread",
             "https://huey.readthedocs.io/en/latest/consumer.html#worker-types",
-            "quickest for tasks that do nothing",
+            "its default; others not tried",
         ),
         Setting("results", False, "https://huey.readthedocs.io/en/latest/api.html#Huey", "no results wanted"),
     ),
@@ -150,7 +150,7 @@ _TASKIQ = Peer(
             "broker",
             "ListQueueBroker",
             "https://taskiq-python.github.io/available-components/brokers.html",
-            "the quickest for Redis; no acknowledgement",
+            "no acknowledgement, so less to do; streams not tried",
         ),
         Setting(
             "max_async_tasks",
