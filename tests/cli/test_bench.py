@@ -113,7 +113,9 @@ ALL = {
 }
 LATENCY = {"latency_p50_ms", "latency_p99_ms"}
 OWN: dict[str, set[str]] = {
-    "drain": LATENCY | {"claim_p99_ms", "rss_mb", "concurrency", "best_reference_jobs_per_s"},
+    "drain": LATENCY
+    | {"claim_p99_ms", "ten_jobs_per_s", "large_call_p99_ms", "rss_mb", "concurrency"}
+    | {"best_reference_jobs_per_s"},
     "drain-2p": {"claim_p99_ms", "concurrency"},
     "enqueue-bulk": {"handles_jobs_per_s", "handles_ratio", "batch"},
     "enqueue-one": {"without_disk_ratio", "enqueue_p50_ms", "enqueue_p99_ms", "together_jobs_per_s", "tasks"},
