@@ -65,9 +65,6 @@ DATABASE_BACK: Final = "database.back"
 class Feeding(ABC):
     """The streams somebody claims for, and what to do for them next. Thread-safe, but for its turns."""
 
-    most = MOST
-    """The most jobs that one call claims, and the most outcomes it writes down."""
-
     def __init__(self, dsn: str, schema: str) -> None:
         self._need = f"{schema}.need."
         self._freed_channel = f"{schema}.freed"
@@ -227,6 +224,10 @@ class Feeding(ABC):
             if line is not None:
                 self._look_again(line)
 
+    def _most(self, stream: OpenStream) -> int:
+        """The most jobs that one call claims for a stream, and the most outcomes it writes down."""
+        return MOST
+
     def _next_at(self) -> float:
         return max(self._lines.next_at(), self._paused_until)
 
@@ -243,8 +244,9 @@ class Feeding(ABC):
         if stream.unsure and not (yield from self._make_sure(line, stream)):
             stream.put_back_looks(looks)
             return
-        reports = stream.take_reports(self.most)
-        asked = stream.ask(self.most, freeing=len(reports)) if claims else 0
+        most = self._most(stream)
+        reports = stream.take_reports(most)
+        asked = stream.ask(most, freeing=len(reports)) if claims else 0
         if not (asked or reports):
             stream.looked(0, looks)
             self._plan_poll(line)

@@ -14,21 +14,18 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from math import inf
-from typing import Final
 
 from holdfast.queue.feeding import CALL_S, Feeding
 from holdfast.queue.steps import run_awaiting
 from holdfast.queue.stream import OpenStream
 from holdfast.store import Store
 
-CHUNK: Final = 100
-"""Larger calls are hardly cheaper for each job, and all that is done waits for them."""
+SMALLEST, LARGEST = 100, 500
+"""Smaller calls cost more for each job; from larger ones nothing more is gained, and what is done waits."""
 
 
 class LoopFeeder(Feeding):
     """Made on the loop it belongs to; `release` is for other threads. In all else it is thread-safe."""
-
-    most = CHUNK
 
     def __init__(self, dsn: str, schema: str) -> None:
         super().__init__(dsn, schema)
@@ -51,6 +48,10 @@ class LoopFeeder(Feeding):
         super().hand_back(stream)
         if self._ended.done():
             self._give_up()
+
+    def _most(self, stream: OpenStream) -> int:
+        """Half of what the worker runs: the other half runs while the database works on this one."""
+        return max(SMALLEST, min(stream.terms.capacity // 2, LARGEST))
 
     def _ring(self) -> None:
         if self._bell is None:
