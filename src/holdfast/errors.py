@@ -2,6 +2,7 @@
 
 HoldfastError
 ├── InvalidArgument (ValueError)    a value no job, queue or lease can have
+│   ├── QueryError                  a query for jobs that cannot be read
 │   └── PayloadError                content PostgreSQL cannot store, or larger than the cap
 ├── JobNotFound (KeyError)          no live or archived job has this id
 ├── JobExists                       the id is taken, by a live or a finished job
@@ -38,6 +39,15 @@ class InvalidArgument(HoldfastError, ValueError):
 
 class PayloadError(InvalidArgument):
     """Content that PostgreSQL cannot store, or that is larger than the cap."""
+
+
+class QueryError(InvalidArgument):
+    """A query for jobs that cannot be read: `piece` is what is wrong, `position` where it begins, from 0."""
+
+    def __init__(self, message: str, piece: str = "", position: int = 0) -> None:
+        super().__init__(message)
+        self.piece = piece
+        self.position = position
 
 
 class JobNotFound(HoldfastError, KeyError):
