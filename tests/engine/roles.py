@@ -53,6 +53,8 @@ MAY_CALL = {
     "crash_concern_threshold": "WVA",
     "get_job": "VA",
     "get_job_stats": "VA",
+    "get_queue_stats": "VA",
+    "tagged_jobs": "VA",
     "list_stuck_jobs": "VA",
     "list_dead_jobs": "VA",
     "complete_unheld_job": "A",

@@ -332,6 +332,8 @@ MOVES = (
     "select * from holdfast.lapse_leases()",
     "select * from holdfast.get_job('mine')",
     "select * from holdfast.get_job_stats('{t}')",
+    "select * from holdfast.get_queue_stats()",
+    "select * from holdfast.tagged_jobs('{t}')",
     "select * from holdfast.list_stuck_jobs(0.000001)",
     "select * from holdfast.list_dead_jobs()",
     "select * from holdfast.cancel_job('child', 'a', 'because')",

@@ -176,7 +176,10 @@ _TERM: st.SearchStrategy[Term] = st.one_of(
 )
 
 
-@given(st.lists(_TERM, max_size=6).map(lambda terms: Query(tuple(terms))))
+QUERIES = st.lists(_TERM, max_size=6).map(lambda terms: Query(tuple(terms)))
+
+
+@given(QUERIES)
 def test_every_query_survives_being_written_and_read(query: Query) -> None:
     assert parse(str(query)) == query
 

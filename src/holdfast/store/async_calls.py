@@ -72,6 +72,8 @@ class AsyncCalls(ABC):
     list_stuck_jobs = asynchronous(reading.list_stuck_jobs)
     list_dead_jobs = asynchronous(reading.list_dead_jobs)
     get_job_stats = asynchronous(reading.get_job_stats)
+    get_queue_stats = asynchronous(reading.get_queue_stats)
+    tagged_jobs = asynchronous(reading.tagged_jobs)
 
     acquire_resources = asynchronous(operating.acquire_resources)
     release_resources = asynchronous(operating.release_resources)

@@ -43,10 +43,11 @@ class Sql:
         self._written: dict[str, bytes] = {}
 
     def of(self, statement: Statement) -> bytes:
-        written = self._written.get(statement.function)
+        written = None if statement.composed else self._written.get(statement.function)
         if written is None:
             written = statement.sql.replace("{schema}", f'"{self.schema}"').encode()
-            self._written[statement.function] = written
+            if not statement.composed:
+                self._written[statement.function] = written
         return written
 
 

@@ -21,6 +21,8 @@ class Statement:
 
     function: str
     sql: str
+    composed: bool = False
+    """Written for one question, so that nobody keeps it: there is no end of them."""
 
 
 def statement(function: str, answers: str = "answer", **takes: str) -> Statement:

@@ -72,6 +72,8 @@ class SyncCalls(ABC):
     list_stuck_jobs = blocking(reading.list_stuck_jobs)
     list_dead_jobs = blocking(reading.list_dead_jobs)
     get_job_stats = blocking(reading.get_job_stats)
+    get_queue_stats = blocking(reading.get_queue_stats)
+    tagged_jobs = blocking(reading.tagged_jobs)
 
     acquire_resources = blocking(operating.acquire_resources)
     release_resources = blocking(operating.release_resources)

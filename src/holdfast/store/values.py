@@ -101,6 +101,20 @@ class JobStats:
     total_retries: int
 
 
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """How a queue stands. Numbers are counted up to a limit and no further, due and delayed ones as one."""
+
+    queue: str
+    paused_at: datetime | None
+    due_jobs: int
+    delayed_jobs: int
+    blocked_jobs: int
+    held_jobs: int
+    dead_jobs: int
+    oldest_due_at: datetime | None
+
+
 class CancelledJobs(NamedTuple):
     """Ids that were cancelled, and ids that were named but are unknown or finished."""
 

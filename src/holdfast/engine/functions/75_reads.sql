@@ -117,6 +117,130 @@ begin
     order by dead.finalized_at desc, dead.id desc;
 end $$;
 
+-- The numbers of the jobs that have all these tags, live and archived, in no order and at most so many: whoever gets as many as
+-- that knows the tags to be common. Index: jobs_by_tag, archived_jobs_by_tag.
+create or replace function tagged_jobs(p_tags text[], p_limit integer default 10000) returns setof bigint
+language plpgsql stable security definer
+set search_path from current
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+  if p_tags is null or cardinality(p_tags) = 0 then
+    raise exception 'tagged_jobs needs tags; it never means every job' using errcode = '22023';
+  end if;
+  perform _require_tags(p_tags);
+  perform _require_limit(p_limit);
+  return query
+    select found.id
+    from (
+      select job.id from jobs job where job.tags is not null and job.tags @> p_tags
+      union all
+      select job.id from archived_jobs job where job.tags is not null and job.tags @> p_tags
+    ) as found
+    limit p_limit;
+end $$;
+
+-- How long each line is and how long its first has waited, for every queue with a live job and every paused one. Counts each
+-- kind of jobs up to the limit. Due and delayed: index jobs_ready; held: jobs_held; dead: jobs_dead; blocked: the waits.
+create or replace function get_queue_stats(p_limit integer default 10000)
+returns table (
+  queue text, paused_at timestamptz, due_jobs bigint, delayed_jobs bigint, blocked_jobs bigint, held_jobs bigint,
+  dead_jobs bigint, oldest_due_at timestamptz
+)
+language plpgsql stable security definer
+set search_path from current
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := _clock();
+begin
+  perform _require_limit(p_limit);
+  return query
+    with recursive lines (queue, priority) as (
+      (select job.queue, job.priority
+      from jobs job
+      where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+      order by job.queue, job.priority
+      limit 1)
+      union all
+      select next.queue, next.priority
+      from lines
+      cross join lateral (
+        select job.queue, job.priority
+        from jobs job
+        where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+          and (job.queue, job.priority) > (lines.queue, lines.priority)
+        order by job.queue, job.priority
+        limit 1
+      ) as next
+    ), ready as (
+      select lines.queue, min(first.available_at) as available_at
+      from lines
+      cross join lateral (
+        select job.available_at
+        from jobs job
+        where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+          and job.queue = lines.queue and job.priority = lines.priority
+        order by job.available_at
+        limit 1
+      ) as first
+      group by lines.queue
+    ), graves (queue) as (
+      select (select job.queue from jobs job where job.state = 'DEAD' order by job.queue limit 1)
+      union all
+      select (
+        select job.queue from jobs job where job.state = 'DEAD' and job.queue > graves.queue order by job.queue limit 1)
+      from graves
+      where graves.queue is not null
+    ), held as (
+      select job.queue, count(*) as jobs
+      from jobs job
+      where job.state in ('RUNNING', 'CANCELLING')
+      group by job.queue
+    ), blocked as (
+      select child.queue, count(*) as jobs
+      from (select distinct waits.child_id from (select child_id from job_waits limit p_limit) as waits) as waiting
+      cross join lateral (
+        select job.queue from jobs job where job.id = waiting.child_id and job.state <> 'DEAD' offset 0
+      ) as child
+      group by child.queue
+    ), named as (
+      select ready.queue from ready
+      union select graves.queue from graves where graves.queue is not null
+      union select held.queue from held
+      union select blocked.queue from blocked
+      union select queues.name from queues
+    )
+    select
+      named.queue, paused.paused_at, waiting.due, waiting.delayed, coalesce(blocked.jobs, 0), coalesce(held.jobs, 0),
+      (
+        select count(*)
+        from (select from jobs job where job.state = 'DEAD' and job.queue = named.queue limit p_limit) as dead
+      ),
+      case when ready.available_at <= v_now then ready.available_at end
+    from named
+    cross join lateral (
+      select
+        count(*) filter (where job.available_at <= v_now) as due, count(*) filter (where job.available_at > v_now) as delayed
+      from (
+        select job.available_at
+        from jobs job
+        where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+          and job.queue = named.queue
+        limit p_limit
+      ) as job
+    ) as waiting
+    left join queues paused on paused.name = named.queue
+    left join ready on ready.queue = named.queue
+    left join held on held.queue = named.queue
+    left join blocked on blocked.queue = named.queue
+    order by named.queue;
+end $$;
+
 -- What a stream holds, as claim_jobs answered it: for an owner that does not know whether its last claim took effect. Waits
 -- for claims of the stream that are still under way; those that begin meanwhile take nothing. Index: jobs_held, all of it.
 create or replace function jobs_of_stream(p_stream_id bigint)

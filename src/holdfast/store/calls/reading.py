@@ -9,7 +9,7 @@ from holdfast.domain.job import Job
 from holdfast.store import arguments, rows
 from holdfast.store.arguments import Duration
 from holdfast.store.call import Call, Rows, statement
-from holdfast.store.values import JobStats
+from holdfast.store.values import JobStats, QueueStats
 
 GET_JOB: Final = statement("get_job", rows.JOB_COLUMNS, p_job_id="text")
 LIST_STUCK_JOBS: Final = statement(
@@ -21,6 +21,13 @@ GET_JOB_STATS: Final = statement(
     "total_jobs, pending_jobs, running_jobs, completed_jobs, stopped_jobs, failed_jobs, total_retries",
     p_tags="text[]",
 )
+
+GET_QUEUE_STATS: Final = statement(
+    "get_queue_stats",
+    "queue, paused_at, due_jobs, delayed_jobs, blocked_jobs, held_jobs, dead_jobs, oldest_due_at",
+    p_limit="integer",
+)
+TAGGED_JOBS: Final = statement("tagged_jobs", p_tags="text[]", p_limit="integer")
 
 
 def get_job(job_id: str, *, timeout_s: float | None = None) -> Call[Job | None]:
@@ -49,6 +56,28 @@ def get_job_stats(tags: Iterable[str] = (), *, timeout_s: float | None = None) -
     """Count the jobs that have all these tags; without tags, all jobs."""
     parameters = (arguments.text_array(tags, "tags"),)
     return Call(GET_JOB_STATS, parameters, _stats, idempotent=True, timeout_s=timeout_s)
+
+
+def get_queue_stats(limit: int = 10_000, *, timeout_s: float | None = None) -> Call[list[QueueStats]]:
+    """How long each line is and since when its first waits; no number is counted further than the limit."""
+    parameters = (arguments.whole(limit, "limit"),)
+    return Call(GET_QUEUE_STATS, parameters, _queue_stats, idempotent=True, timeout_s=timeout_s)
+
+
+def tagged_jobs(
+    tags: Iterable[str], limit: int = 10_000, *, timeout_s: float | None = None
+) -> Call[list[int]]:
+    """The numbers of jobs that have all these tags, in no order; as many as the limit means: maybe more."""
+    parameters = (arguments.text_array(tags, "tags"), arguments.whole(limit, "limit"))
+    return Call(TAGGED_JOBS, parameters, _numbers, idempotent=True, timeout_s=timeout_s)
+
+
+def _queue_stats(answer: Rows) -> list[QueueStats]:
+    return [QueueStats(*row) for row in answer]
+
+
+def _numbers(answer: Rows) -> list[int]:
+    return [row[0] for row in answer]
 
 
 def _stats(answer: Rows) -> JobStats:

@@ -1,0 +1,127 @@
+"""No search reads a whole table, among 1,000,000 archived, 200,000 waiting and 10,000 dead jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast.client.steps import Pause, Steps
+from holdfast.console.search import MOST_LOOKED, count, page
+from holdfast.console.walks import RARE
+from holdfast.domain.search import parse
+from holdfast.engine import installer
+from holdfast.store import SyncStore
+from holdfast.store.base import Sql
+from holdfast.store.calls.searching import SLICES
+from tests.conftest import Connect
+from tests.databases import Databases
+from tests.engine.plans import Plans, Reading
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+MONTHS = (Path(__file__).parent / "months.sql").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def crowded(databases: Databases) -> Generator[str]:
+    name = databases.create()
+    with psycopg.connect(databases.dsn(name), autocommit=True) as conn:
+        installer.install(conn)
+        conn.execute("set search_path = holdfast")
+        conn.execute(MONTHS)
+        conn.execute("vacuum analyze")
+    yield databases.dsn(name)
+    databases.drop_later(name)
+
+
+class Spy:
+    """Goes through steps and notes what each call reads."""
+
+    def __init__(self, store: SyncStore, plans: Plans) -> None:
+        self._plans = plans
+        self._store = store
+        self._sql = Sql("holdfast")
+        self.readings: list[Reading] = []
+
+    def run(self, steps: Steps[Any]) -> Any:
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                return end.value
+            assert not isinstance(step, Pause)
+            with self._plans.undone():
+                sql = self._sql.of(step.statement).decode()
+                self.readings.append(self._plans.read(sql, *step.parameters))
+            answer = self._store.run(step)
+
+    def excess(self) -> list[str]:
+        """Whole tables that were read, and more rows than the longest look has."""
+        said = [f"scanned {table}" for reading in self.readings for table in reading.scanned]
+        most = max(*SLICES, RARE) + 1000
+        return said + [
+            f"{table}: {rows} rows"
+            for each in self.readings
+            for table, rows in each.fetched.items()
+            if rows > most
+        ]
+
+    @property
+    def fetched(self) -> int:
+        return sum(sum(reading.fetched.values()) for reading in self.readings)
+
+
+@pytest.fixture
+def spy(crowded: str, connect: Connect) -> Generator[Spy]:
+    with SyncStore(crowded) as store:
+        yield Spy(store, Plans(connect(crowded)))
+
+
+QUERIES = [
+    "",
+    "state:DEAD",
+    'state:DEAD error:"timed out"',
+    'state:DEAD queue:"queue 3" task:nobody',
+    "state:RUNNING",
+    "state:COMPLETED",
+    "state:INITIAL_PENDING task:nobody",
+    "tag:rare",
+    "tag:common",
+    "tag:nobody",
+    "tag:common task:nobody",
+    'queue:"queue 3"',
+    "args.user:42",
+    "id:j1011",
+    "id:order*7",
+    "worker:worker-3",
+    'key:"key 7"',
+    "status:READY",
+    "age<1h",
+    "finished<1h",
+    "-state:COMPLETED -queue:nobody nothinglikeit",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_page_and_a_count_read_no_whole_table(spy: Spy, query: str) -> None:
+    spy.run(page(parse(query)))
+    assert spy.excess() == []
+    assert spy.fetched < MOST_LOOKED + 2 * SLICES[-1]
+    spy.run(count(parse(query)))
+    assert spy.excess() == []
+
+
+def test_a_deep_page_reads_no_more_than_the_first(spy: Spy) -> None:
+    first = spy.run(page(parse("state:COMPLETED")))
+    top, spy.readings = spy.fetched, []
+    deep = first.next
+    for _ in range(3):
+        deep = spy.run(page(parse("state:COMPLETED"), 1000, deep)).next
+    spy.readings = []
+    spy.run(page(parse("state:COMPLETED"), after=deep))
+    assert spy.fetched < top + 200
