@@ -55,6 +55,8 @@ MAY_CALL = {
     "get_job_stats": "VA",
     "get_queue_stats": "VA",
     "tagged_jobs": "VA",
+    "list_waiting_jobs": "VA",
+    "count_ended_jobs": "VA",
     "list_stuck_jobs": "VA",
     "list_dead_jobs": "VA",
     "complete_unheld_job": "A",

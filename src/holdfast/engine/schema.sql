@@ -538,6 +538,9 @@ create function complete_job(p_job_id text, p_lease_id text, p_worker_id text, p
 create function complete_unheld_job(p_job_id text, p_worker_id text)
   returns boolean
   language plpgsql volatile security definer set search_path from current;
+create function count_ended_jobs(p_within_seconds double precision, p_limit integer DEFAULT 100000)
+  returns TABLE(state job_state, jobs bigint)
+  language plpgsql stable security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan set search_path from current;
 create function crash_concern_threshold()
   returns integer
   language sql stable security definer set search_path from current;
@@ -581,6 +584,9 @@ create function list_dead_jobs(p_queue text DEFAULT NULL::text, p_limit integer 
   returns SETOF job_details
   language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path from current;
 create function list_stuck_jobs(p_stale_seconds double precision, p_limit integer DEFAULT 1000)
+  returns SETOF job_details
+  language plpgsql stable security definer set jit=off set search_path from current;
+create function list_waiting_jobs(p_job_id text, p_limit integer DEFAULT 1000)
   returns SETOF job_details
   language plpgsql stable security definer set jit=off set search_path from current;
 create function mark_job_unknown_stopped(p_job_id text, p_error text DEFAULT ''::text, p_lease_id text DEFAULT NULL::text, p_worker_id text DEFAULT NULL::text)
@@ -694,6 +700,7 @@ grant execute on routine cleanup_expired_jobs(double precision,integer) to holdf
 grant execute on routine clear_crash_concern(text,text,text) to holdfast_admin;
 grant execute on routine complete_job(text,text,text,jsonb) to holdfast_admin;
 grant execute on routine complete_unheld_job(text,text) to holdfast_admin;
+grant execute on routine count_ended_jobs(double precision,integer) to holdfast_admin;
 grant execute on routine crash_concern_threshold() to holdfast_admin;
 grant execute on routine delete_jobs(text[],text[],text) to holdfast_admin;
 grant execute on routine extend_lease(text,text,text,integer) to holdfast_admin;
@@ -709,6 +716,7 @@ grant execute on routine jobs_of_stream(bigint) to holdfast_admin;
 grant execute on routine lapse_leases(integer) to holdfast_admin;
 grant execute on routine list_dead_jobs(text,integer) to holdfast_admin;
 grant execute on routine list_stuck_jobs(double precision,integer) to holdfast_admin;
+grant execute on routine list_waiting_jobs(text,integer) to holdfast_admin;
 grant execute on routine mark_job_unknown_stopped(text,text,text,text) to holdfast_admin;
 grant execute on routine mark_worker_unresponsive(text) to holdfast_admin;
 grant execute on routine next_due(text[]) to holdfast_admin;
@@ -757,6 +765,7 @@ grant select on queues to holdfast_viewer;
 grant select on resources to holdfast_viewer;
 grant select on settings to holdfast_viewer;
 grant execute on routine _clock() to holdfast_viewer;
+grant execute on routine count_ended_jobs(double precision,integer) to holdfast_viewer;
 grant execute on routine crash_concern_threshold() to holdfast_viewer;
 grant execute on routine get_job(text) to holdfast_viewer;
 grant execute on routine get_job_stats(text[]) to holdfast_viewer;
@@ -765,6 +774,7 @@ grant execute on routine is_notify_enabled() to holdfast_viewer;
 grant execute on routine is_trace_enabled() to holdfast_viewer;
 grant execute on routine list_dead_jobs(text,integer) to holdfast_viewer;
 grant execute on routine list_stuck_jobs(double precision,integer) to holdfast_viewer;
+grant execute on routine list_waiting_jobs(text,integer) to holdfast_viewer;
 grant execute on routine next_due(text[]) to holdfast_viewer;
 grant execute on routine resource_capacity(text) to holdfast_viewer;
 grant execute on routine tagged_jobs(text[],integer) to holdfast_viewer;

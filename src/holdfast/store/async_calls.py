@@ -74,6 +74,8 @@ class AsyncCalls(ABC):
     get_job_stats = asynchronous(reading.get_job_stats)
     get_queue_stats = asynchronous(reading.get_queue_stats)
     tagged_jobs = asynchronous(reading.tagged_jobs)
+    count_ended_jobs = asynchronous(reading.count_ended_jobs)
+    list_waiting_jobs = asynchronous(reading.list_waiting_jobs)
 
     acquire_resources = asynchronous(operating.acquire_resources)
     release_resources = asynchronous(operating.release_resources)

@@ -74,6 +74,8 @@ class SyncCalls(ABC):
     get_job_stats = blocking(reading.get_job_stats)
     get_queue_stats = blocking(reading.get_queue_stats)
     tagged_jobs = blocking(reading.tagged_jobs)
+    count_ended_jobs = blocking(reading.count_ended_jobs)
+    list_waiting_jobs = blocking(reading.list_waiting_jobs)
 
     acquire_resources = blocking(operating.acquire_resources)
     release_resources = blocking(operating.release_resources)

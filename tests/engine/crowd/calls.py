@@ -211,6 +211,7 @@ SINGLE = {
     "get_job_stats by tag": Call("select * from holdfast.get_job_stats('{rare}')", 10),
     "tagged_jobs": Call("select * from holdfast.tagged_jobs('{rare}')", 10),
     "tagged_jobs nobody has": Call("select * from holdfast.tagged_jobs('{nobody}')", 0),
+    "list_waiting_jobs": Call("select * from holdfast.list_waiting_jobs(%s)", 1, lambda _: [A_PARENT]),
     "cancel_job": Call("select * from holdfast.cancel_job(%s, 'w')", 1, lambda _: [IN_LINE]),
     "cancel_job with a child": Call("select * from holdfast.cancel_job(%s, 'w')", 2, lambda _: [A_PARENT]),
     "cancel_jobs by tag": Call("select * from holdfast.cancel_jobs('{rare}')", 10),

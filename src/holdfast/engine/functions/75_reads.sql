@@ -241,6 +241,55 @@ begin
     order by named.queue;
 end $$;
 
+-- The jobs that wait for this one, the first submitted first. Index: job_waits_by_parent.
+create or replace function list_waiting_jobs(p_job_id text, p_limit integer default 1000) returns setof job_details
+language plpgsql stable security definer
+set search_path from current
+set jit = off
+as $$
+begin
+  perform _require(p_job_id, 'p_job_id');
+  perform _require_limit(p_limit);
+  return query
+    select details.*
+    from (
+      select waits.child_id
+      from job_waits waits
+      where waits.parent_id = _job_number(p_job_id) and waits.parent = p_job_id
+      order by waits.child_id
+      limit p_limit
+    ) as waiting
+    cross join lateral (select * from job_details job where job.number = waiting.child_id offset 0) as details
+    order by waiting.child_id;
+end $$;
+
+-- How many jobs ended within the last seconds, by how they ended, counted up to the limit. Index: archived_jobs_by_end, jobs_dead.
+create or replace function count_ended_jobs(p_within_seconds double precision, p_limit integer default 100000)
+returns table (state job_state, jobs bigint)
+language plpgsql stable security definer
+set search_path from current
+set plan_cache_mode = force_custom_plan
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  v_since timestamptz;
+begin
+  perform _require_positive(p_within_seconds, 'p_within_seconds');
+  perform _require_limit(p_limit);
+  v_since := _clock() - p_within_seconds * interval '1 second';
+  return query
+    select ended.state, count(*)
+    from (
+      (select job.state from archived_jobs job where job.finalized_at > v_since limit p_limit)
+      union all
+      (select job.state from jobs job where job.state = 'DEAD' and job.finalized_at > v_since limit p_limit)
+    ) as ended
+    group by ended.state
+    order by ended.state;
+end $$;
+
 -- What a stream holds, as claim_jobs answered it: for an owner that does not know whether its last claim took effect. Waits
 -- for claims of the stream that are still under way; those that begin meanwhile take nothing. Index: jobs_held, all of it.
 create or replace function jobs_of_stream(p_stream_id bigint)

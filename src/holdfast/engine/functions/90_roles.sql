@@ -34,8 +34,8 @@ as $$
       'acknowledge_cancellation', 'lapse_leases', 'report_progress', 'acquire_resources', 'release_resources',
       'resource_capacity', 'is_notify_enabled', 'is_trace_enabled', 'trace_level', 'crash_concern_threshold']),
     ('viewer', array[
-      'get_job', 'get_job_stats', 'get_queue_stats', 'tagged_jobs', 'list_stuck_jobs', 'list_dead_jobs', 'next_due',
-      'resource_capacity', 'is_notify_enabled', 'is_trace_enabled', 'trace_level', 'crash_concern_threshold', '_clock']),
+      'get_job', 'get_job_stats', 'get_queue_stats', 'count_ended_jobs', 'tagged_jobs', 'list_waiting_jobs', 'list_stuck_jobs',
+      'list_dead_jobs', 'next_due', 'resource_capacity', 'is_notify_enabled', 'is_trace_enabled', 'trace_level', 'crash_concern_threshold', '_clock']),
     ('admin', array['_clock'])
   ) as grants (role, routines)
   cross join unnest(grants.routines) as routines (routine)

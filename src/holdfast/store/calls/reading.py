@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.domain.job import Job
+from holdfast.domain.states import JobState
 from holdfast.store import arguments, rows
 from holdfast.store.arguments import Duration
 from holdfast.store.call import Call, Rows, statement
@@ -26,6 +27,12 @@ GET_QUEUE_STATS: Final = statement(
     "get_queue_stats",
     "queue, paused_at, due_jobs, delayed_jobs, blocked_jobs, held_jobs, dead_jobs, oldest_due_at",
     p_limit="integer",
+)
+COUNT_ENDED_JOBS: Final = statement(
+    "count_ended_jobs", "state::text, jobs", p_within_seconds="double precision", p_limit="integer"
+)
+LIST_WAITING_JOBS: Final = statement(
+    "list_waiting_jobs", rows.JOB_COLUMNS, p_job_id="text", p_limit="integer"
 )
 TAGGED_JOBS: Final = statement("tagged_jobs", p_tags="text[]", p_limit="integer")
 
@@ -70,6 +77,24 @@ def tagged_jobs(
     """The numbers of jobs that have all these tags, in no order; as many as the limit means: maybe more."""
     parameters = (arguments.text_array(tags, "tags"), arguments.whole(limit, "limit"))
     return Call(TAGGED_JOBS, parameters, _numbers, idempotent=True, timeout_s=timeout_s)
+
+
+def count_ended_jobs(
+    seconds: Duration, limit: int = 100_000, *, timeout_s: float | None = None
+) -> Call[dict[JobState, int]]:
+    """How many jobs ended within the last seconds, by how they ended, counted up to the limit."""
+    parameters = (arguments.duration(seconds, "seconds", positive=True), arguments.whole(limit, "limit"))
+    return Call(COUNT_ENDED_JOBS, parameters, _by_state, idempotent=True, timeout_s=timeout_s)
+
+
+def list_waiting_jobs(job_id: str, limit: int = 1000, *, timeout_s: float | None = None) -> Call[list[Job]]:
+    """List the jobs that wait for this one, the first submitted first."""
+    parameters = (arguments.text(job_id, "job_id"), arguments.whole(limit, "limit"))
+    return Call(LIST_WAITING_JOBS, parameters, rows.jobs, idempotent=True, timeout_s=timeout_s)
+
+
+def _by_state(answer: Rows) -> dict[JobState, int]:
+    return {JobState(state): jobs for state, jobs in answer}
 
 
 def _queue_stats(answer: Rows) -> list[QueueStats]:
