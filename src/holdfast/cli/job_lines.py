@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from holdfast.cli.listing import Column
+from holdfast.cli.safe import one_line
 from holdfast.domain.job import Job
 
 if TYPE_CHECKING:
     from holdfast.domain.job import Content
 
-COLUMNS = ("job_id", "state", "queue", "task", "attempts", "created", "error")
+COLUMNS = (
+    Column("job_id"),
+    Column("state"),
+    Column("queue"),
+    Column("task", gives_way=True),
+    Column("attempts", left_out=1),
+    Column("created", left_out=2),
+    Column("error", gives_way=True),
+)
 
 MOST_SHOWN = 60
 """How much of an error a table shows; `jobs show` has the rest."""
@@ -45,17 +53,6 @@ def as_json(job: Job) -> str:
     return json.dumps(found, default=_in_json)
 
 
-def echo_table(jobs: Sequence[Job]) -> None:
-    """Print one line a job below a heading, aligned; nothing if there is none."""
-    if not jobs:
-        return
-    lines = [tuple(name.upper() for name in COLUMNS), *(_cells(job) for job in jobs)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
-    for line in lines:
-        shown = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(shown).rstrip())
-
-
 def in_full(job: Job) -> str:
     """Everything about one job that is not nothing, readable."""
     shown: list[tuple[str, str]] = [
@@ -74,7 +71,7 @@ def in_full(job: Job) -> str:
     shown += [(name, value) for name, value in _optional(job).items() if value]
     shown += [(name, _moment(value)) for name, value in _moments(job).items() if value is not None]
     width = max(len(name) for name, _ in shown)
-    lines = [f"{name.ljust(width)}  {value}" for name, value in shown]
+    lines = [f"{name.ljust(width)}  {one_line(value)}" for name, value in shown]
     return "\n".join([*lines, *_errors(job)])
 
 
@@ -116,18 +113,20 @@ def _errors(job: Job) -> list[str]:
     lines: list[str] = []
     for error in job.errors:
         by = f" on {error.worker_id}" if error.worker_id else ""
-        lines += ["", f"attempt {error.attempt}, {_moment(error.at)}{by}: {error.message}"]
-        lines += [f"    {line}" for line in (error.traceback or "").rstrip().splitlines()]
+        lines += ["", one_line(f"attempt {error.attempt}, {_moment(error.at)}{by}: {error.message}")]
+        lines += [f"    {one_line(line)}" for line in (error.traceback or "").rstrip().splitlines()]
     return lines
 
 
-def _cells(job: Job) -> tuple[str, ...]:
+def cells(job: Job, *, short: bool = False) -> tuple[str, ...]:
+    """A job in a table; short: as people need it who see their own clock."""
     error = (job.error_message or "").partition("\n")[0]
     if len(error) > MOST_SHOWN:
         error = f"{error[: MOST_SHOWN - 1]}…"
     of = f"/{job.max_attempts}" if job.max_attempts is not None else ""
     attempts = f"{job.attempts}{of}"
-    return (job.job_id, _state(job), job.queue, job.task or "-", attempts, _moment(job.created_at), error)
+    created = f"{job.created_at.astimezone():%Y-%m-%d %H:%M:%S}" if short else _moment(job.created_at)
+    return (job.job_id, _state(job), job.queue, job.task or "-", attempts, created, error)
 
 
 def _state(job: Job) -> str:

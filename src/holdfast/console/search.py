@@ -67,12 +67,12 @@ def page(query: Query, limit: int = 100, after: Cursor | None = None) -> Steps[P
     return Page(jobs, None) if way.ended else Page(jobs, way.cursor, way.looked)
 
 
-def count(query: Query, most: int = MOST_COUNTED) -> Steps[Count]:
-    """How many jobs match, counted no further than this."""
+def count(query: Query, most: int = MOST_COUNTED, *, thorough: bool = False) -> Steps[Count]:
+    """How many jobs match, counted no further than this; thorough: however many have to be looked at."""
     snapshot = yield from ask(searching.snapshot())
     way = yield from walk(query, until=snapshot)
     total = 0
-    while not way.ended and total <= most and way.looked < MOST_LOOKED:
+    while not way.ended and total <= most and (thorough or way.looked < MOST_LOOKED):
         total += yield from way.count()
     stopped = None if way.ended or total > most else way.looked
     return Count(min(total, most), total > most, stopped, snapshot)

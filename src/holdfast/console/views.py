@@ -1,0 +1,179 @@
+"""What there is to see beside lists of jobs: one job, queues, workers, resources, figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from holdfast.client.steps import Steps, ask
+from holdfast.client.waiting import read
+from holdfast.domain.job import Job
+from holdfast.domain.states import JobState
+from holdfast.store import QueueStats
+from holdfast.store.calls import operating, reading, searching, watching
+from holdfast.store.calls.watching import HoldRow, TraceEvent, WorkerRow
+
+MOST_COUNTED: Final = 10_000
+"""No line is counted further than this."""
+
+MOST_TRACED: Final = 1000
+MOST_RELATIVES: Final = 100
+MINUTE_S: Final = 60.0
+HOUR_S: Final = 3600.0
+MOST_ENDED: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What happened to a job, as far as it is traced: `level` says what is."""
+
+    job: Job
+    level: str
+    events: tuple[TraceEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job with all there is around it: what it waits for, what waits for it, what happened to it."""
+
+    job: Job
+    parents: tuple[Job, ...]
+    children: tuple[Job, ...]
+    """The first of them."""
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Every queue that has a live job or is paused, and the moment that was so."""
+
+    at: datetime
+    queues: tuple[QueueStats, ...]
+    counted_to: int
+
+    def is_capped(self, count: int) -> bool:
+        """Whether counting ended at this number, so that there may be more."""
+        return count >= self.counted_to
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers that hold jobs, and the moment that was so. Idle ones are not known to the database."""
+
+    at: datetime
+    workers: tuple[WorkerRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource or a singleton key that is held, or wanted, or has a capacity of its own."""
+
+    kind: str
+    key: str
+    capacity: int
+    holders: tuple[HoldRow, ...]
+    waiting: int
+    """Of the first 25,000 jobs in line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """An installation in figures. Those of the lines are counted up to a limit in each queue."""
+
+    at: datetime
+    due: int
+    delayed: int
+    blocked: int
+    held: int
+    dead: int
+    oldest_due_at: datetime | None
+    paused: tuple[str, ...]
+    ended_last_minute: dict[JobState, int]
+    ended_last_hour: dict[JobState, int]
+    archived_about: int
+    capped: bool
+    """Some figure is only a least one."""
+    queues: Queues
+
+
+def job_view(job_id: str) -> Steps[JobView]:
+    """One job and its surroundings; raise JobNotFound."""
+    found = yield from trace(job_id)
+    wanted = found.job.wait_for[:MOST_RELATIVES]
+    numbers = (yield from ask(searching.numbers_of(wanted))) if wanted else []
+    parents = (yield from ask(searching.details(numbers))) if numbers else []
+    children = yield from ask(reading.list_waiting_jobs(job_id, MOST_RELATIVES))
+    return JobView(found.job, tuple(parents), tuple(children), found)
+
+
+def trace(job_id: str, limit: int = MOST_TRACED) -> Steps[Trace]:
+    """What happened to a job; raise JobNotFound."""
+    job = yield from read(job_id)
+    events = yield from ask(watching.trace_of(job_id, limit))
+    level = yield from ask(operating.trace_level())
+    return Trace(job, level, tuple(events))
+
+
+def queues(counted_to: int = MOST_COUNTED) -> Steps[Queues]:
+    """How the queues stand."""
+    found = yield from ask(reading.get_queue_stats(counted_to))
+    at = yield from ask(watching.database_clock())
+    return Queues(at, tuple(found), counted_to)
+
+
+def workers(limit: int = 1000) -> Steps[Workers]:
+    """Who holds jobs."""
+    found = yield from ask(watching.list_workers(limit))
+    at = yield from ask(watching.database_clock())
+    return Workers(at, tuple(found))
+
+
+def resources(limit: int = 1000) -> Steps[list[Resource]]:
+    """Resources and singleton keys: who holds them, how many want them."""
+    holds = yield from ask(watching.list_holds(limit))
+    capacities = yield from ask(watching.list_capacities())
+    waiters = yield from ask(watching.count_waiters(limit))
+    keys = {(hold.kind, hold.key) for hold in holds} | set(waiters)
+    keys |= {("resource", key) for key in capacities}
+    found = [
+        Resource(
+            kind,
+            key,
+            capacities.get(key, 1) if kind == "resource" else 1,
+            tuple(hold for hold in holds if (hold.kind, hold.key) == (kind, key)),
+            waiters.get((kind, key), 0),
+        )
+        for kind, key in sorted(keys)
+    ]
+    return sorted(found, key=lambda each: (-each.waiting, -len(each.holders)))[:limit]
+
+
+def stats(counted_to: int = MOST_COUNTED) -> Steps[Stats]:
+    """The installation in figures."""
+    lines = yield from queues(counted_to)
+    minute = yield from ask(reading.count_ended_jobs(MINUTE_S, MOST_ENDED))
+    hour = yield from ask(reading.count_ended_jobs(HOUR_S, MOST_ENDED))
+    archived = yield from ask(watching.archive_size())
+    each = lines.queues
+    waiting = [queue.oldest_due_at for queue in each if queue.oldest_due_at is not None]
+    return Stats(
+        at=lines.at,
+        due=sum(queue.due_jobs for queue in each),
+        delayed=sum(queue.delayed_jobs for queue in each),
+        blocked=sum(queue.blocked_jobs for queue in each),
+        held=sum(queue.held_jobs for queue in each),
+        dead=sum(queue.dead_jobs for queue in each),
+        oldest_due_at=min(waiting, default=None),
+        paused=tuple(queue.queue for queue in each if queue.paused_at is not None),
+        ended_last_minute=minute,
+        ended_last_hour=hour,
+        archived_about=archived,
+        capped=sum(hour.values()) >= MOST_ENDED
+        or any(
+            lines.is_capped(most)
+            for queue in each
+            for most in (queue.due_jobs + queue.delayed_jobs, queue.blocked_jobs, queue.dead_jobs)
+        ),
+        queues=lines,
+    )
