@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from holdfast.client.steps import Pause, Steps
+from holdfast.console import views
 from holdfast.console.search import MOST_LOOKED, count, page
 from holdfast.console.walks import RARE
 from holdfast.domain.search import parse
@@ -113,6 +114,15 @@ def test_a_page_and_a_count_read_no_whole_table(spy: Spy, query: str) -> None:
     assert spy.excess() == []
     assert spy.fetched < MOST_LOOKED + 2 * SLICES[-1]
     spy.run(count(parse(query)))
+    assert spy.excess() == []
+
+
+@pytest.mark.parametrize(
+    "look", [views.queues, views.stats, views.workers, views.resources, lambda: views.job_view("j1011")]
+)
+def test_what_people_see_reads_no_whole_table(spy: Spy, look: Callable[[], Steps[Any]]) -> None:
+    spy.run(look())
+    # The few rows of settings and the like are read as a whole, and so is an index of held jobs.
     assert spy.excess() == []
 
 

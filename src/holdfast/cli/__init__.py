@@ -19,7 +19,7 @@ COMMANDS = {
     "db": "Start, stop and look at the embedded PostgreSQL of this project.",
     "dead": "List dead jobs and bring them back.",
     "doctor": "Check the database, the installation and its jobs; exit 1 if something needs doing.",
-    "demo": "Run a little shop's jobs with real workers, and show what happened.",
+    "demo": "Run a little shop's jobs with real workers, kill one of them, and show what happened.",
     "enqueue": "Put a job in line, and print its id.",
     "jobs": "List jobs, look at one, retry, cancel or delete them.",
     "migrate": "Install Holdfast in a database, or bring it up to date.",

@@ -87,7 +87,7 @@ def act_on(
     confirm(f"Really {action} {jobs}?", yes=yes)
     if not total:
         return
-    with _bar(f"{action}", None if open_end else total) as bar:
+    with _bar(action, None if open_end else total, prints_ids=prints_ids) as bar:
 
         def told(progress: Progress) -> None:
             for job_id in progress.job_ids if prints_ids else ():
@@ -122,9 +122,10 @@ class _NoBar:
 
 
 @contextmanager
-def _bar(what: str, total: int | None) -> Generator[_Bar]:
-    """A bar on stderr while it takes long, if somebody is there to see it."""
-    if not sys.stderr.isatty() or sys.stdout.isatty() or (total is not None and total <= MANY_AT_ONCE):
+def _bar(what: str, total: int | None, *, prints_ids: bool) -> Generator[_Bar]:
+    """A bar on stderr while it takes long, if somebody sees it; ids that run by are one already."""
+    seen = sys.stderr.isatty() and not (prints_ids and sys.stdout.isatty())
+    if not seen or (total is not None and total <= MANY_AT_ONCE):
         yield _NoBar()
         return
     from rich.console import Console

@@ -76,7 +76,7 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command(name="worker")
+@click.command(name="worker", short_help="Run the jobs of an app.")
 @click.argument("target", metavar="MODULE:APP")
 @click.option(
     "--queue",
