@@ -1,5 +1,5 @@
 -- A year of a small shop, in the schema of the search_path: 1,000,000 archived, 200,000 waiting, 10,000 dead and 40 running jobs,
--- the dead among the archived, the waiting at the end. Autovacuum is off where tests run, so statistics are made by the caller.
+-- the dead among the archived, the waiting at the end; 20,000 wait for others, and 300,000 rows are traced. Autovacuum is off where tests run, so statistics are made by the caller.
 
 insert into archived_jobs (
   id, available_at, created_at, finalized_at, assigned_at, started_at, state, priority, attempts, lease_expiration_count,
@@ -49,5 +49,16 @@ select
   number, now(), now(), 'queue ' || number % 10, '{}', 'shop.task_1', 'RUNNING', gen_random_uuid(), now() + interval '1 day',
   'worker-' || number % 4, now(), now()
 from generate_series(1210001, 1210040) as number;
+
+update jobs set waiting_on = 1 where id between 1100001 and 1120000;
+insert into job_waits (child_id, parent_id, position, parent)
+select number, number - 50000, 1, 'j' || number - 50000 from generate_series(1100001, 1120000) as number;
+
+insert into holds (kind, key, slot, job_id, lease_id, held_since)
+select 'resource', 'account ' || number, 1, 1210001 + number % 40, gen_random_uuid(), now()
+from generate_series(1, 2000) as number;
+
+insert into jobs_trace (job_id, event_type, event_at, input_data, output_data)
+select 'j' || number, 'job_failed', now(), '{}', '{}' from generate_series(1, 300000) as number;
 
 select setval('jobs_id_seq', 2000000);

@@ -118,12 +118,25 @@ def test_a_page_and_a_count_read_no_whole_table(spy: Spy, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "look", [views.queues, views.stats, views.workers, views.resources, lambda: views.job_view("j1011")]
+    "look",
+    [
+        # Ten queues: so many due and delayed jobs of each, and the dead and the blocked of all.
+        lambda: views.queues(1000),
+        lambda: views.stats(1000),
+        views.workers,
+        views.resources,
+        lambda: views.job_view("j1011"),
+    ],
 )
 def test_what_people_see_reads_no_whole_table(spy: Spy, look: Callable[[], Steps[Any]]) -> None:
     spy.run(look())
-    # The few rows of settings and the like are read as a whole, and so is an index of held jobs.
     assert spy.excess() == []
+
+
+def test_a_queue_is_counted_no_further_than_ten_thousand(spy: Spy) -> None:
+    seen = spy.run(views.queues())
+    assert [reading.scanned for reading in spy.readings] == [frozenset(), frozenset()]
+    assert spy.fetched < (len(seen.queues) + 2) * views.MOST_COUNTED + 1000
 
 
 def test_a_deep_page_reads_no_more_than_the_first(spy: Spy) -> None:

@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Print resources and singleton keys that are held or wanted, the most wanted first.
 
-    HELD is of how many that may be; WAITING counts the first 25,000 jobs in line.
+    HELD is of how many that may be; WAITING counts among the latest 25,000 live jobs.
     """
     from holdfast.console import run
     from holdfast.console.views import resources

@@ -74,7 +74,7 @@ class Resource:
     capacity: int
     holders: tuple[HoldRow, ...]
     waiting: int
-    """Of the first 25,000 jobs in line."""
+    """Among the latest 25,000 live jobs."""
 
 
 @dataclass(frozen=True, slots=True)

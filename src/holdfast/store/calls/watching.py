@@ -47,11 +47,11 @@ _CAPACITIES: Final = Statement(
 _WAITERS: Final = Statement(
     "count_waiters",
     "select kind, key, count(*) from ("
-    "select singleton_key, resource_keys from {schema}.jobs_with_status "
-    "where state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') "
-    "order by number limit 25000) as job cross join lateral ("
+    "select state, singleton_key, resource_keys from {schema}.jobs_with_status "
+    "order by number desc limit 25000) as job cross join lateral ("
     "select 'singleton', job.singleton_key where job.singleton_key is not null "
     "union all select 'resource', unnest(job.resource_keys)) as wanted (kind, key) "
+    "where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') "
     "group by kind, key order by count(*) desc, kind, key limit %s::integer",
 )
 
@@ -202,7 +202,7 @@ def list_capacities(*, timeout_s: float | None = None) -> Call[dict[str, int]]:
 
 
 def count_waiters(limit: int, *, timeout_s: float | None = None) -> Call[dict[tuple[str, str], int]]:
-    """How many of the first 25,000 live jobs that wait have a key, by kind and key, the most wanted first."""
+    """How many of the latest 25,000 live jobs wait with a key, by kind and key, the most wanted first."""
     parameters = (arguments.whole(limit, "limit"),)
     return Call(_WAITERS, parameters, _waiters, idempotent=True, timeout_s=timeout_s)
 
