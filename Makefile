@@ -46,6 +46,7 @@ schema: $(VENV)/.installed ## Draw the reference pages anew after a change of SQ
 	HOLDFAST_WRITE_SCHEMA=1 $(BIN)/python -m pytest --quiet tests/engine/test_schema.py
 	$(BIN)/python -m holdfast.engine.reference > docs/reference/sql.md
 	$(BIN)/python -m holdfast.queue.reference > docs/reference/queue.md
+	$(BIN)/python -m holdfast.cli.reference > docs/reference/cli.md
 
 bench: $(VENV)/.installed ## Measure everything, or SCENARIO=drain (ARGS='--json' for lines of JSON)
 	$(BIN)/holdfast bench $(SCENARIO) $(ARGS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -120,3 +122,16 @@ def test_a_machine_without_postgresql_is_78(tmp_path: Path) -> None:
 
 def test_python_dash_m_is_the_same_program() -> None:
     assert holdfast("--version").stdout.startswith("holdfast ")
+
+
+def test_ctrl_c_is_130() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        dsn = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/nobody"
+        command = [sys.executable, "-m", "holdfast", "jobs", "list", "--dsn", dsn]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            silent.settimeout(30)
+            peer, _ = silent.accept()  # by now it waits for an answer that never comes
+            with peer:
+                process.send_signal(signal.SIGINT)
+                stdout, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stdout, stderr.strip()) == (130, "", "")
