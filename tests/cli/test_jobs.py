@@ -107,6 +107,8 @@ def test_show_tells_all_about_a_job(jobs: Jobs) -> None:
     shown = jobs.run("jobs", "show", "child").stdout
     for part in ("child", "PENDING_JOBS", "parent", '{"to": "ann"}', "red", "smtp", "shop.send"):
         assert part in shown
+    assert "waited for by" not in shown
+    assert "waited for by  child\n" in jobs.run("jobs", "show", "parent").stdout
 
 
 def test_show_has_every_error_with_its_traceback(jobs: Jobs) -> None:

@@ -13,6 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 from holdfast.app import Holdfast
 from holdfast.console import arun, run, search
+from holdfast.console.bulk import Action, act
 from holdfast.console.search import count, page
 from holdfast.console.walks import Cursor
 from holdfast.domain.outcome import Failed
@@ -137,6 +138,24 @@ def test_the_pages_together_are_the_whole_list_and_no_job_is_on_two(shop: Shop, 
         cursor = Cursor.read(str(each.next))
     assert pages == whole
     assert len(set(whole)) == len(whole) == (12 if query == "state:DEAD" else 24)
+
+
+def test_nothing_is_skipped_where_live_and_archived_jobs_are_more_than_a_slice(
+    shop: Shop, conn: psycopg.Connection[Any]
+) -> None:
+    for queue in ("archive", "line"):
+        conn.execute("select holdfast.submit_jobs(p_queues => array_fill(%s::text, array[1500]))", [queue])
+        if queue == "archive":
+            run(shop.app, act(Action.CANCEL, Query(), run(shop.app, count(Query())).snapshot))
+    seen: list[str] = []
+    cursor: Cursor | None = None
+    while True:
+        each = run(shop.app, page(parse("queue:line,archive"), 1000, cursor))
+        seen += [job.job_id for job in each.jobs]
+        if (cursor := each.next) is None:
+            break
+    assert (len(seen), len(set(seen))) == (3000, 3000)
+    assert run(shop.app, count(parse("queue:line,archive"))).jobs == 3000
 
 
 def test_pages_stand_still_while_jobs_come_and_end(shop: Shop) -> None:

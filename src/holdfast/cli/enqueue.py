@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -104,13 +104,13 @@ def _payload(arguments: Sequence[str], args_json: str | None, payload_json: str 
     by_place: list[JsonValue] = []
     by_name: dict[str, JsonValue] = {}
     if args_json is not None:
-        match _json(args_json, "--args"):
-            case list(values):
-                by_place = values
-            case dict(values):
-                by_name = values
-            case _:
-                raise click.UsageError('--args is a list or an object: \'["ada", 2]\' or \'{"to": "ada"}\'')
+        given = _json(args_json, "--args")
+        if isinstance(given, list):
+            by_place = cast("list[JsonValue]", given)
+        elif isinstance(given, dict):
+            by_name = cast("dict[str, JsonValue]", given)
+        else:
+            raise click.UsageError('--args is a list or an object: \'["ada", 2]\' or \'{"to": "ada"}\'')
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if not equals or not name:

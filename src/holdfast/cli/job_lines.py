@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -53,8 +53,8 @@ def as_json(job: Job) -> str:
     return json.dumps(found, default=_in_json)
 
 
-def in_full(job: Job) -> str:
-    """Everything about one job that is not nothing, readable."""
+def in_full(job: Job, children: Sequence[str] = ()) -> str:
+    """Everything about one job that is not nothing, readable; `children` wait for it."""
     shown: list[tuple[str, str]] = [
         ("job", job.job_id),
         ("state", _state(job)),
@@ -69,6 +69,8 @@ def in_full(job: Job) -> str:
     if job.lease_expiration_count:
         shown.append(("leases lapsed", f"{job.lease_expiration_count}"))
     shown += [(name, value) for name, value in _optional(job).items() if value]
+    if children:
+        shown.append(("waited for by", ", ".join(children)))
     shown += [(name, _moment(value)) for name, value in _moments(job).items() if value is not None]
     width = max(len(name) for name, _ in shown)
     lines = [f"{name.ljust(width)}  {one_line(value)}" for name, value in shown]

@@ -111,10 +111,16 @@ def list_jobs(
 @json_option
 @database_options
 def show(job_id: str, as_json: bool, database_url: str | None, schema: str) -> None:
-    """Print all there is to know about one job."""
+    """Print all there is to know about one job; `holdfast trace` tells what happened to it."""
+    from holdfast.console import run
+    from holdfast.console.views import job_view
+
     with opened(database_url, schema) as app:
-        job = app.jobs.get(job_id).job
-    click.echo(job_lines.as_json(job) if as_json else job_lines.in_full(job))
+        if as_json:
+            click.echo(job_lines.as_json(app.jobs.get(job_id).job))
+            return
+        seen = run(app, job_view(job_id))
+    click.echo(job_lines.in_full(seen.job, [job.job_id for job in seen.children]))
 
 
 @command.command()

@@ -152,7 +152,7 @@ def walk(query: Query, after: Cursor | None = None, until: Snapshot | None = Non
         return Nowhere(query, after, until)
     if job_ids := _only_values(query, Field.ID):
         return Among(query, after, until, (yield from ask(searching.numbers_of(job_ids[0]))))
-    if states == {JobState.DEAD}:
+    if states <= {JobState.DEAD}:
         return Dead(query, after, until)
     if states <= HELD:
         return Among(query, after, until, (yield from ask(searching.held_numbers())))

@@ -37,7 +37,10 @@ _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 _ALIASES: Final = {"created": "age", "ended": "finished", "tags": "tag", "singleton": "key"}
 _NAMES: Final = (*Field, *Measure, *_ALIASES)
-_WORDS_OF: Final = {Field.STATE: tuple(JobState), Field.STATUS: tuple(Status)}
+_WORDS_OF: Final[dict[Field, tuple[str, ...]]] = {
+    Field.STATE: tuple(JobState),
+    Field.STATUS: tuple(Status),
+}
 
 
 def parse(text: str) -> Query:
@@ -122,9 +125,10 @@ class _Reader:
         value = self._quoted() or self._bare(_BARE)
         if value is None or not value.text:
             raise self._trouble('a value is missing here; write "two words" in quotes')
-        if field not in (Field.STATE, Field.STATUS):
+        words = _WORDS_OF.get(field) if field else None
+        if words is None:
             return value
-        word, words = value.text.upper(), _WORDS_OF[field]
+        word = value.text.upper()
         if word not in words:
             near = get_close_matches(word, words, 1)
             raise self._trouble(

@@ -174,13 +174,7 @@ class LongTransaction:
 def trace_of(job_id: str, limit: int, *, timeout_s: float | None = None) -> Call[list[TraceEvent]]:
     """The latest events of a job, in order. Index: jobs_trace_by_job."""
     parameters = (arguments.text(job_id, "job_id"), arguments.whole(limit, "limit"))
-    return Call(
-        _TRACE,
-        parameters,
-        lambda rows: [TraceEvent(*row) for row in rows],
-        idempotent=True,
-        timeout_s=timeout_s,
-    )
+    return Call(_TRACE, parameters, _events, idempotent=True, timeout_s=timeout_s)
 
 
 def list_workers(limit: int, *, timeout_s: float | None = None) -> Call[list[WorkerRow]]:
