@@ -321,7 +321,7 @@ create function _archive_and_delete_jobs(p_ids bigint[], p_operations text[], p_
   language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _attach_children(p_ids bigint[], p_wait_for jsonb[], p_if_parent_fails text[])
   returns void
-  language plpgsql volatile set enable_seqscan=off set jit=off set search_path from current;
+  language plpgsql volatile set enable_seqscan=off set jit=off set plan_cache_mode=auto set search_path from current;
 create function _cancel(p_ids bigint[], p_worker_id text, p_reason text)
   returns TABLE(ordinal bigint, reason text, state job_state)
   language plpgsql volatile set search_path from current;
@@ -331,8 +331,8 @@ create function _check_claim(p_worker_id text, p_queues text[], p_queues_paramet
 create function _check_settle(p_job_ids text[], p_operations text[], p_lengths integer[], p_delays double precision[], p_available_at timestamp with time zone[])
   returns void
   language plpgsql immutable set search_path from current;
-create function _check_submission(p_job_ids text[], p_queues text[], p_payloads jsonb[], p_payload_bytes bytea[], p_tasks text[], p_max_attempts integer[], p_available_at timestamp with time zone[], p_delays double precision[], p_if_parent_fails text[], p_timeouts double precision[], p_singleton_keys text[], p_created_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[])
-  returns void
+create function _check_submission(p_job_ids text[], p_queues text[], p_payloads jsonb[], p_payload_bytes bytea[], p_tasks text[], p_max_attempts integer[], p_available_at timestamp with time zone[], p_delays double precision[], p_if_parent_fails text[], p_timeouts double precision[], p_singleton_keys text[], p_created_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_place integer DEFAULT 1)
+  returns boolean
   language plpgsql stable set search_path from current;
 create function _clock()
   returns timestamp with time zone
@@ -385,6 +385,9 @@ create function _hand_back_locked_jobs(p_ids bigint[], p_operations text[], p_ta
 create function _job_number(p_job_id text)
   returns bigint
   language sql stable;
+create function _job_on_cycle(p_ids bigint[])
+  returns bigint
+  language plpgsql stable set search_path from current;
 create function _lock_for_holder(p_job_id text, p_operation text, p_lease_id text, p_worker_id text)
   returns jobs
   language plpgsql volatile set search_path from current;
@@ -424,12 +427,18 @@ create function _notify_needs(p_ids bigint[])
 create function _notify_queues(p_queues text[], p_job_ids text[])
   returns void
   language plpgsql volatile set search_path from current;
+create function _notify_submitted(p_queues text[], p_names text[], p_ids bigint[])
+  returns void
+  language plpgsql volatile set plan_cache_mode=force_generic_plan set search_path from current;
 create function _public_id(p_name text, p_id bigint)
   returns text
   language sql immutable;
 create function _refuse(p_job_id text, p_operation text, p_reason text, p_state job_state)
   returns void
   language plpgsql stable set search_path from current;
+create function _refuse_taken_names(p_names text[], p_ids bigint[])
+  returns void
+  language plpgsql volatile set search_path from current;
 create function _release_all(p_ids bigint[], p_reason text)
   returns integer
   language plpgsql volatile set search_path from current;
@@ -478,6 +487,9 @@ create function _settle_one(p_job_id text, p_operation text, p_lease_id text DEF
 create function _shares(p_queues text[], p_priority integer, p_room integer, p_threshold integer, p_tags text[], p_floor_at timestamp with time zone, p_floor_id bigint)
   returns integer[]
   language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
+create function _signal_need(p_queue text, p_payload text)
+  returns void
+  language sql volatile;
 create function _sweep(p_limit integer)
   returns bigint[]
   language plpgsql volatile set search_path from current;
@@ -576,7 +588,7 @@ create function is_trace_enabled()
   language sql stable security definer set search_path from current;
 create function jobs_of_stream(p_stream_id bigint)
   returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text)
-  language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path from current;
+  language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path from current;
 create function lapse_leases(p_limit integer DEFAULT 1000)
   returns TABLE(job_id text, state job_state)
   language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
@@ -669,7 +681,7 @@ create function submit_job(p_job_id text, p_worker_id text, p_next_need text, p_
   language plpgsql volatile security definer set search_path from current;
 create function submit_jobs(p_job_ids text[] DEFAULT NULL::text[], p_queues text[] DEFAULT NULL::text[], p_payloads jsonb[] DEFAULT NULL::jsonb[], p_tasks text[] DEFAULT NULL::text[], p_priorities integer[] DEFAULT NULL::integer[], p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_delays double precision[] DEFAULT NULL::double precision[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_tags jsonb[] DEFAULT NULL::jsonb[], p_resource_keys jsonb[] DEFAULT NULL::jsonb[], p_singleton_keys text[] DEFAULT NULL::text[], p_max_attempts integer[] DEFAULT NULL::integer[], p_wait_for jsonb[] DEFAULT NULL::jsonb[], p_if_parent_fails text[] DEFAULT NULL::text[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_retries jsonb[] DEFAULT NULL::jsonb[], p_payload_bytes bytea[] DEFAULT NULL::bytea[], p_created_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_worker_id text DEFAULT NULL::text)
   returns TABLE(job_id text, available_at timestamp with time zone)
-  language plpgsql volatile security definer set search_path from current;
+  language plpgsql volatile security definer set plan_cache_mode=force_generic_plan set search_path from current;
 create function tagged_jobs(p_tags text[], p_limit integer DEFAULT 10000)
   returns SETOF bigint
   language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path from current;
