@@ -15,7 +15,7 @@ from holdfast.cli.groups import Group
 from holdfast.errors import HoldfastError
 
 COMMANDS = {
-    "bench": "Measure Holdfast against a bare queue on the same server.",
+    "bench": "Measure Holdfast against a reference in the same run.",
     "db": "Start, stop and look at the embedded PostgreSQL of this project.",
     "dead": "List dead jobs and bring them back.",
     "doctor": "Check the database, the installation and its jobs; exit 1 if something needs doing.",
