@@ -12,6 +12,7 @@ import pytest
 from holdfast.app import Holdfast
 from holdfast.cli.listing import Column, duration, fitted
 from holdfast.cli.safe import lines, one_line
+from holdfast.console import search
 from tests.cli.program import holdfast, on_terminal
 from tests.cli.test_jobs import Jobs, ids
 from tests.console.conftest import Shop
@@ -49,6 +50,27 @@ def test_a_list_goes_on_where_another_ended(jobs: Jobs) -> None:
     assert place is not None
     assert ids(jobs.run("jobs", "list", "--after", place[1]))[1:] == ["a"]
     assert jobs.run("jobs", "list", "--after", "there").exit_code == 1
+
+
+def test_what_is_to_be_said_about_a_list_of_json_goes_to_stderr(jobs: Jobs) -> None:
+    jobs.waiting("a", "b")
+    listed = jobs.run("jobs", "list", "--json", "--limit", "1")
+    assert json.loads(listed.stdout)["job_id"] == "b"
+    assert "--after" in listed.stderr
+
+
+def test_a_search_that_stopped_says_so_and_how_to_go_on(
+    jobs: Jobs, conn: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.waiting("needle")
+    conn.execute("select holdfast.submit_jobs(p_queues => array_fill('hay'::text, array[1500]))")
+    monkeypatch.setattr(search, "MOST_LOOKED", 1000)
+    stopped = jobs.run("jobs", "list", "task:shop.send")
+    assert (stopped.exit_code, stopped.stdout) == (0, "")
+    assert "Looked at the latest 1,000 jobs: older ones may match too." in stopped.stderr
+    place = re.search(r"--after (\S+)", stopped.stderr)
+    assert place is not None
+    assert ids(jobs.run("jobs", "list", "task:shop.send", "--after", place[1]))[1:] == ["needle"]
 
 
 def test_a_list_longer_than_a_page_is_whole(jobs: Jobs, conn: psycopg.Connection[Any]) -> None:

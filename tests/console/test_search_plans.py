@@ -123,6 +123,7 @@ def test_a_page_and_a_count_read_no_whole_table(spy: Spy, query: str) -> None:
         # Ten queues: so many due and delayed jobs of each, and the dead and the blocked of all.
         lambda: views.queues(1000),
         lambda: views.stats(1000),
+        views.glance,
         views.workers,
         views.resources,
         lambda: views.job_view("j1011"),

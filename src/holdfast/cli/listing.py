@@ -69,7 +69,7 @@ def show(look: Callable[[], Listing], *, as_json: bool, watch: bool = False, eve
     try:
         if as_json or not sys.stdout.isatty():
             while True:
-                _print(look(), as_json)
+                _print(look(), as_json, talks=not as_json)
                 sys.stdout.flush()
                 time.sleep(every)
         _live(look, every)
@@ -109,7 +109,7 @@ def duration(seconds: float) -> str:
     return "".join(shown) or "0s"
 
 
-def _print(listing: Listing, as_json: bool) -> None:
+def _print(listing: Listing, as_json: bool, *, talks: bool = True) -> None:
     if as_json:
         for line in listing.json_lines:
             click.echo(line)
@@ -121,9 +121,8 @@ def _print(listing: Listing, as_json: bool) -> None:
             console.print(table(listing, console.width))
     else:
         _print_plain(listing)
-    if not as_json or not listing.json_lines:
-        for note in listing.notes:
-            click.echo(note, err=True)
+    for note in listing.notes if talks else ():
+        click.echo(note, err=True)
 
 
 def _print_plain(listing: Listing) -> None:

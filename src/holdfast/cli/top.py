@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from holdfast.app import Holdfast
+    from holdfast.console.views import Queues
 
 ROWS = 10
-COUNTED_TO = 1000
+DEAD = 5
 
 
 @click.command(name="top")
@@ -63,31 +64,37 @@ def _view(app: Holdfast, schema: str, width: int) -> RenderableType:
 
     from holdfast.console import run
     from holdfast.console.search import page
-    from holdfast.console.views import stats as look_at_stats
+    from holdfast.console.views import glance
     from holdfast.console.views import workers as look_at_workers
     from holdfast.domain.search import parse
 
-    stats = run(app, look_at_stats(COUNTED_TO))
-    lines = stats.queues
-    seen = run(app, look_at_workers(ROWS))
-    dead = run(app, page(parse("state:DEAD"), 5)).jobs
-    ended = sum(stats.ended_last_minute.values())
-    more = "+" if stats.capped else ""
-    waits = ago(stats.oldest_due_at, stats.at) or "-"
+    seen = run(app, glance())
+    holders = run(app, look_at_workers(ROWS))
+    dead = run(app, page(parse("state:DEAD"), DEAD)).jobs
+    lines = seen.queues
+    each = lines.queues
+    due = [queue.oldest_due_at for queue in each if queue.oldest_due_at is not None]
+    per_s = sum(seen.ended_last_minute.values()) / 60
     heads = (
-        f"holdfast top  {stats.at.astimezone():%H:%M:%S}  schema {schema}  "
-        f"{ended / 60:,.1f} ended a second, longest wait {waits}",
-        f"{stats.due:,}{more} due, {stats.held:,} held, {stats.dead:,}{more} dead",
+        f"holdfast top  {lines.at.astimezone():%H:%M:%S}  schema {schema}  "
+        f"{per_s:,.1f} ended a second, longest wait {ago(min(due, default=None), lines.at) or '-'}",
+        f"{_total(lines, [queue.due_jobs + queue.delayed_jobs for queue in each])} due or delayed, "
+        f"{_total(lines, [queue.held_jobs for queue in each], capped=False)} held, "
+        f"{_total(lines, [queue.dead_jobs for queue in each])} dead",
     )
     parts: list[RenderableType] = [
         Text(head, style="bold", no_wrap=True, overflow="ellipsis") for head in heads
     ]
-    busiest = sorted(lines.queues, key=lambda each: -(each.due_jobs + each.held_jobs))[:ROWS]
+    busiest = sorted(each, key=lambda queue: -(queue.due_jobs + queue.held_jobs))[:ROWS]
     for title, listing in (
         ("queues", queues.listing(replace(lines, queues=tuple(busiest)), ROWS)),
-        ("workers that hold jobs", workers.listing(seen)),
+        ("workers that hold jobs", workers.listing(holders)),
         ("died last", Listing(job_lines.COLUMNS, [job_lines.cells(job, short=True) for job in dead])),
     ):
         parts += [Text(), Text(title, style="dim")]
         parts.append(table(listing, width) if listing.rows else Text("none", style="dim"))
     return Group(*parts)
+
+
+def _total(lines: Queues, counts: list[int], *, capped: bool = True) -> str:
+    return f"{sum(counts):,}{'+' if capped and any(map(lines.is_capped, counts)) else ''}"

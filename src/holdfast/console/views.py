@@ -17,6 +17,9 @@ from holdfast.store.calls.watching import HoldRow, TraceEvent, WorkerRow
 MOST_COUNTED: Final = 10_000
 """No line is counted further than this."""
 
+MOST_GLANCED: Final = 1000
+"""The same, for whoever looks all the time."""
+
 MOST_TRACED: Final = 1000
 MOST_RELATIVES: Final = 100
 MINUTE_S: Final = 60.0
@@ -94,7 +97,21 @@ class Stats:
     archived_about: int
     capped: bool
     """Some figure is only a least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The least that tells how things go: cheap enough to be asked every other second."""
+
     queues: Queues
+    ended_last_minute: dict[JobState, int]
+
+
+def glance(counted_to: int = MOST_GLANCED) -> Steps[Glance]:
+    """How the lines stand and how many jobs end."""
+    lines = yield from queues(counted_to)
+    minute = yield from ask(reading.count_ended_jobs(MINUTE_S, MOST_ENDED))
+    return Glance(lines, minute)
 
 
 def job_view(job_id: str) -> Steps[JobView]:
@@ -175,5 +192,4 @@ def stats(counted_to: int = MOST_COUNTED) -> Steps[Stats]:
             for queue in each
             for most in (queue.due_jobs + queue.delayed_jobs, queue.blocked_jobs, queue.dead_jobs)
         ),
-        queues=lines,
     )

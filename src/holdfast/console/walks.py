@@ -86,9 +86,10 @@ class Latest(Walk):
         seen = yield from self._look(most)
         found = [Cursor(number) for number in seen.numbers]
         if seen.matching > len(found):
-            # The rest of the slice is looked at again, from behind the last one taken.
+            # The rest of the slice is looked at again, from behind the last one taken; so make it shorter.
             self.ended = False
             self.cursor = found[-1]
+            self._size = 0
         return found
 
     def count(self) -> Steps[int]:

@@ -27,7 +27,7 @@ Place = Literal["live", "archived"]
 SLICES: Final = (1000, 5000, 25000)
 """How many jobs one look may go through. Part of the statement, so that no plan is made for any number."""
 
-PAGES: Final = (1, 101, 1001, 10_001)
+PAGES: Final = (1, 11, 101, 1001, 10_001)
 """How many dead jobs one statement may answer; likewise."""
 
 _SOURCES: Final = {
@@ -151,7 +151,13 @@ def dead_jobs(
     """
     if page not in PAGES:
         raise ValueError(f"no page has {page} jobs")
-    died, number = below or (None, arguments.BIGINT)
+    # Nothing is said where nothing is meant: told of an end, the planner expects few rows, and sorts them all.
+    behind = EVERYTHING
+    if below is not None:
+        died, number = below
+        behind = Condition(
+            "(finalized_at, number) < (%s::timestamptz, %s::bigint)", (died.isoformat(), str(number))
+        )
     wanted = both(condition(query), _until(until))
     sql = (
         f"with recursive {MOMENT}, lines (queue) as ("
@@ -162,12 +168,11 @@ def dead_jobs(
         "select latest.finalized_at, latest.number from lines cross join lateral ("
         f"select number, finalized_at from ({_SOURCES['live']} "
         "where state = 'DEAD' and next_need = lines.queue) as job "
-        "where finalized_at <= %s::timestamptz and (finalized_at, number) < (%s::timestamptz, %s::bigint) "
-        f"and {wanted.sql} order by finalized_at desc, number desc limit {page}) as latest "
+        f"where {behind.sql} and {wanted.sql} "
+        f"order by finalized_at desc, number desc limit {page}) as latest "
         f"order by latest.finalized_at desc, latest.number desc limit {page}"
     )
-    moment = died.isoformat() if died else "infinity"
-    parameters = (moment, moment, str(number), *wanted.parameters)
+    parameters = (*behind.parameters, *wanted.parameters)
     return Call(_composed("dead_jobs", sql), parameters, _ends, idempotent=True, timeout_s=timeout_s)
 
 
