@@ -151,7 +151,7 @@ def dead_jobs(
     """
     if page not in PAGES:
         raise ValueError(f"no page has {page} jobs")
-    # Nothing is said where nothing is meant: told of an end, the planner expects few rows, and sorts them all.
+    # Nothing is said where nothing is meant: told of an end, the planner expects few rows, and sorts all.
     behind = EVERYTHING
     if below is not None:
         died, number = below
