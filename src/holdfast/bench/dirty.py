@@ -9,7 +9,7 @@ from holdfast.bench.arena import Arena
 from holdfast.bench.compared import Compared
 from holdfast.bench.report import Figure, Finding
 
-PART = 40
+PART = 10
 """The worker runs this part of so many jobs."""
 
 

@@ -19,7 +19,7 @@ from holdfast.bench.report import Figure, Finding
 from holdfast.engine.connect import connect
 
 BATCH = 1_000
-PART = 20
+PART = 5
 """The worker runs this part of the jobs afterwards."""
 
 

@@ -251,9 +251,10 @@ class Feeding(ABC):
             stream.looked(0, looks)
             self._plan_poll(line)
             return
-        sweeps = not line.more or now - line.swept_at > SWEEP_S
         # Whoever asks for a look wants to know of everything there is.
         floor = line.floor if now < line.floor_until and not looks else None
+        # A sweep walks over dead rows as well: it is part of the look from the beginning, and of its price.
+        sweeps = floor is None and (not line.more or now - line.swept_at > SWEEP_S)
         answer = yield from self._call(line, stream, reports, asked, sweeps, floor)
         if answer is None:
             stream.put_back_looks(looks)
