@@ -42,6 +42,7 @@ BUDGETS = {
     #                                    inserted  deleted  updated  queries  commits  signals
     "enqueue a thousand a call": Budget(JOBS, 0, 0, 10, 12, 10),
     "enqueue one by one": Budget(100, 0, 0, 100, 102, 100),
+    "enqueue by a hundred tasks": Budget(100, 0, 0, 10, 12, 10),
     "run by a worker": Budget(JOBS, JOBS, JOBS, 200, 210, 0),
     "run by a worker, with keys": Budget(2 * JOBS, 2 * JOBS, JOBS, 200, 210, 0),
 }
@@ -110,9 +111,24 @@ def enqueue_one_by_one(app: Holdfast) -> None:
     app.close()
 
 
+def enqueue_by_tasks(app: Holdfast) -> None:
+    """The first goes at once, and all others together when it is over, however slow the machine."""
+    task = tasks.noop_of(app)
+
+    async def enqueue() -> None:
+        async with app:
+            await asyncio.gather(*(task.aenqueue(number) for number in range(100)))
+
+    asyncio.run(enqueue())
+
+
 @pytest.mark.parametrize(
     ("name", "act"),
-    [("enqueue a thousand a call", enqueue_many), ("enqueue one by one", enqueue_one_by_one)],
+    [
+        ("enqueue a thousand a call", enqueue_many),
+        ("enqueue one by one", enqueue_one_by_one),
+        ("enqueue by a hundred tasks", enqueue_by_tasks),
+    ],
 )
 def test_enqueueing_stays_within_its_budget(
     name: str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -14,7 +15,7 @@ from holdfast.store import Call
 from holdfast.store.calls import operating, settling, submitting
 from holdfast.store.pacing import LONGEST_S, Pacing
 from holdfast.store.sqlstates import DeadlinePassed
-from holdfast.store.trial import CONFLICTS, Trial
+from holdfast.store.trial import CONFLICTS, Trial, changed_nothing
 
 READ = operating.trace_level()
 WRITE = submitting.submit_jobs([])
@@ -39,6 +40,22 @@ def test_collisions_are_repeated_so_often_and_no_more() -> None:
     assert all(0 <= pause <= 0.5 for pause in pauses)
     with pytest.raises(DatabaseUnavailable, match=f"tried {CONFLICTS + 1} times"):
         calm.after(an_error("40001"), 100.0)
+
+
+def test_a_call_that_gives_way_is_not_repeated_and_leaves_nothing_in_doubt() -> None:
+    with pytest.raises(DatabaseUnavailable) as raised:
+        trial(replace(WRITE, gives_way=True)).after(an_error("55P03"), 100.1)
+
+    assert changed_nothing(raised.value)
+    assert "not known" not in str(raised.value)
+
+
+@pytest.mark.parametrize("error", [an_error("57P01"), an_error(None), DeadlinePassed("no answer in time")])
+def test_what_leaves_a_write_in_doubt_may_have_changed_something(error: psycopg.Error) -> None:
+    with pytest.raises(DatabaseUnavailable) as raised:
+        trial(WRITE).after(error, 100.5)
+
+    assert not changed_nothing(raised.value)
 
 
 def test_a_lost_connection_is_replaced_for_a_read_until_the_deadline() -> None:

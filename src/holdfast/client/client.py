@@ -15,6 +15,7 @@ from holdfast.client.transactions import Transaction, current
 from holdfast.errors import InvalidArgument, PayloadError
 from holdfast.store import Call
 from holdfast.store.calls.expiring import submit_expiring_jobs
+from holdfast.store.calls.together import submit_one
 from holdfast.tasks import JobSpec, Registry
 
 R = TypeVar("R")
@@ -29,35 +30,24 @@ class Client:
         self.schema = schema
 
     def send(self, spec: JobSpec[R]) -> JobHandle[R]:
-        """Put one job in line."""
-        (handle,) = self.send_many([spec])
+        """Put one job in line; threads that do so at the same time may share a call and a commit."""
+        (handle,) = self._send([spec], _single_submission(spec))
         return handle
 
     async def asend(self, spec: JobSpec[R]) -> JobHandle[R]:
-        """Put one job in line."""
-        (handle,) = await self.asend_many([spec])
+        """Put one job in line; tasks that do so at the same time may share a call and a commit."""
+        (handle,) = await self._asend([spec], _single_submission(spec))
         return handle
 
     def send_many(self, specs: Iterable[JobSpec[R]], conn: object = None) -> list[JobHandle[R]]:
         """Put jobs in line, all or none, in one statement; handles in the order given."""
         listed = _listed(specs)
-        if not listed:
-            return []
-        call, borrowed = _submission(listed), self._borrowed(listed, conn)
-        ids = self.stores.blocking().run(call) if borrowed is None else borrowed.for_blocking().run(call)
-        return self._handles(listed, ids)
+        return self._send(listed, _submission(listed), conn) if listed else []
 
     async def asend_many(self, specs: Iterable[JobSpec[R]], conn: object = None) -> list[JobHandle[R]]:
         """As `send_many`, for asyncio."""
         listed = _listed(specs)
-        if not listed:
-            return []
-        call, borrowed = _submission(listed), self._borrowed(listed, conn)
-        if borrowed is None:
-            ids = await (await self.stores.asynchronous()).run(call)
-        else:
-            ids = await borrowed.for_awaiting().run(call)
-        return self._handles(listed, ids)
+        return await self._asend(listed, _submission(listed), conn) if listed else []
 
     def transaction(self, conn: object) -> Transaction:
         """Enqueue on this connection within the block; None: on none, whatever is around the block."""
@@ -93,6 +83,23 @@ class Client:
             else:
                 answer = await store.run(step)
 
+    def _send(
+        self, specs: list[JobSpec[R]], call: Call[list[str]], conn: object = None
+    ) -> list[JobHandle[R]]:
+        borrowed = self._borrowed(specs, conn)
+        ids = self.stores.blocking().run(call) if borrowed is None else borrowed.for_blocking().run(call)
+        return self._handles(specs, ids)
+
+    async def _asend(
+        self, specs: list[JobSpec[R]], call: Call[list[str]], conn: object = None
+    ) -> list[JobHandle[R]]:
+        borrowed = self._borrowed(specs, conn)
+        if borrowed is None:
+            ids = await (await self.stores.asynchronous()).run(call)
+        else:
+            ids = await borrowed.for_awaiting().run(call)
+        return self._handles(specs, ids)
+
     def _borrowed(self, specs: list[JobSpec[Any]], conn: object) -> Borrowed | None:
         """The connection named with the call, else with the jobs, else by the block around; None: our own."""
         if conn is None:
@@ -118,10 +125,25 @@ def _listed(specs: Iterable[JobSpec[R]]) -> list[JobSpec[R]]:
     return listed
 
 
+def _single_submission(spec: JobSpec[Any]) -> Call[list[str]]:
+    if spec.expires_in_s is not None:
+        return _submission([spec])
+    try:
+        return submit_one(spec.new_job)
+    except PayloadError:
+        _name_arguments([spec])
+        raise
+
+
 def _submission(specs: list[JobSpec[Any]]) -> Call[list[str]]:
     try:
         return submit_expiring_jobs([spec.new_job for spec in specs], [spec.expires_in_s for spec in specs])
     except PayloadError:
-        for spec in specs:  # say which argument, by its name
-            spec.task.shape.refuse_flaws(cast("dict[str, Any]", spec.new_job.payload))
+        _name_arguments(specs)
         raise
+
+
+def _name_arguments(specs: list[JobSpec[Any]]) -> None:
+    """Raise PayloadError naming the argument that cannot be stored, if one is to blame."""
+    for spec in specs:
+        spec.task.shape.refuse_flaws(cast("dict[str, Any]", spec.new_job.payload))

@@ -101,7 +101,10 @@ class Queue(QueueBase[Store]):
     # Putting jobs in line
 
     async def enqueue_job(self, job: Job) -> str:
-        """Put a job in line and answer its id; raise JobExists if the id is taken, by a finished job too."""
+        """Put a job in line and answer its id; raise JobExists if the id is taken, by a finished job too.
+
+        Those who enqueue at the same time share a call and a commit; each has its own answer or error.
+        """
         return await self._run(verbs.enqueue_job(job))
 
     async def enqueue_jobs(self, jobs: Iterable[Job]) -> list[str]:

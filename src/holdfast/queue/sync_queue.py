@@ -88,7 +88,10 @@ class SyncQueue(QueueBase[SyncStore]):
     # Putting jobs in line
 
     def enqueue_job(self, job: Job) -> str:
-        """Put a job in line and answer its id; raise JobExists if the id is taken, by a finished job too."""
+        """Put a job in line and answer its id; raise JobExists if the id is taken, by a finished job too.
+
+        Those who enqueue at the same time share a call and a commit; each has its own answer or error.
+        """
         return self._run(verbs.enqueue_job(job))
 
     def enqueue_jobs(self, jobs: Iterable[Job]) -> list[str]:

@@ -15,13 +15,13 @@ from holdfast.queue.steps import Steps, ask
 from holdfast.queue.values import Job, JobStats, job_from_claim, job_from_domain, new_job, stats_for
 from holdfast.store import CancelledJobs, arguments
 from holdfast.store.arguments import Duration
-from holdfast.store.calls import cancelling, claiming, leasing, operating, reading, submitting
+from holdfast.store.calls import cancelling, claiming, leasing, operating, reading, submitting, together
 
 DEFAULT_QUEUES: Final = ("default",)
 
 
 def enqueue_job(job: Job) -> Steps[str]:
-    (job_id,) = yield from ask(submitting.submit_jobs([new_job(job)]))
+    (job_id,) = yield from ask(together.submit_one(new_job(job)))
     return job_id
 
 

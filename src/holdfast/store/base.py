@@ -43,11 +43,11 @@ class Sql:
         self._written: dict[str, bytes] = {}
 
     def of(self, statement: Statement) -> bytes:
-        written = None if statement.composed else self._written.get(statement.function)
+        written = None if statement.composed else self._written.get(statement.sql)
         if written is None:
             written = statement.sql.replace("{schema}", f'"{self.schema}"').encode()
             if not statement.composed:
-                self._written[statement.function] = written
+                self._written[statement.sql] = written
         return written
 
 

@@ -50,6 +50,10 @@ class Call(Generic[R]):
     """The same parameters with content that nothing can object to: the last resort of a settle."""
     listens: bool = False
     """It may leave the session listening, which a pooled connection must not."""
+    joins: bool = False
+    """On connections of our own it may be made one call with others of its kind; see `grouping`."""
+    gives_way: bool = False
+    """It is not repeated when another transaction is in its way: there is something better to do."""
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, cast
 
 import psycopg
 from psycopg.rows import TupleRow, tuple_row
@@ -17,6 +17,8 @@ from holdfast.store.async_calls import AsyncCalls
 from holdfast.store.base import CLOSE_S, SLICE_S, PooledStore, Sql
 from holdfast.store.call import Call, Rows
 from holdfast.store.connections import DeadlineAsyncConnection, is_stale
+from holdfast.store.group import Group
+from holdfast.store.grouping import Submission
 from holdfast.store.loop_end import LoopEnd
 from holdfast.store.sqlstates import refusal
 from holdfast.store.trial import Trial
@@ -41,6 +43,7 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
 
     def _new_pool(self, **options: Any) -> AsyncConnectionPool[DeadlineAsyncConnection]:
         self._loop_end = LoopEnd()
+        self._group = Group(self._run)
         return AsyncConnectionPool(connection_class=DeadlineAsyncConnection, **options)
 
     async def open(self) -> None:
@@ -83,6 +86,11 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
 
     async def run(self, call: Call[R]) -> R:
         trial = self._begin(call)
+        if call.joins:
+            return cast("R", await self._group.submit(cast("Submission", trial)))
+        return await self._run(trial)
+
+    async def _run(self, trial: Trial[R]) -> R:
         if self._pool.closed:
             await self.open()
         while True:
@@ -91,7 +99,7 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
             except psycopg.Error as error:
                 pause_s = self._pause_s(trial, error)
             else:
-                return call.parse(rows)
+                return trial.call.parse(rows)
             await asyncio.sleep(pause_s)
 
     async def _take_idle_connections(self, taken: list[DeadlineAsyncConnection]) -> None:

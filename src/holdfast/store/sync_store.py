@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import psycopg
 from psycopg.rows import TupleRow, tuple_row
@@ -14,8 +14,10 @@ from holdfast.store import adapters
 from holdfast.store.base import CLOSE_S, SLICE_S, PooledStore, Sql
 from holdfast.store.call import Call, Rows
 from holdfast.store.connections import DeadlineConnection, is_stale
+from holdfast.store.grouping import Submission
 from holdfast.store.sqlstates import refusal
 from holdfast.store.sync_calls import SyncCalls
+from holdfast.store.sync_group import SyncGroup
 from holdfast.store.trial import Trial
 
 R = TypeVar("R")
@@ -28,6 +30,7 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
     """
 
     def _new_pool(self, **options: Any) -> ConnectionPool[DeadlineConnection]:
+        self._group = SyncGroup(self._run)
         return ConnectionPool(connection_class=DeadlineConnection, **options)
 
     def open(self) -> None:
@@ -56,6 +59,11 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
 
     def run(self, call: Call[R]) -> R:
         trial = self._begin(call)
+        if call.joins:
+            return cast("R", self._group.submit(cast("Submission", trial)))
+        return self._run(trial)
+
+    def _run(self, trial: Trial[R]) -> R:
         if self._pool.closed:
             self.open()
         while True:
@@ -64,7 +72,7 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
             except psycopg.Error as error:
                 pause_s = self._pause_s(trial, error)
             else:
-                return call.parse(rows)
+                return trial.call.parse(rows)
             sleep(pause_s)
 
     def _attempt(self, trial: Trial[Any]) -> Rows:

@@ -21,7 +21,7 @@ CONFLICTS: Final = 5
 _SHORTEST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
 
-_UNKNOWN: Final = "It is not known whether it took effect."
+UNKNOWN: Final = "It is not known whether it took effect."
 
 
 class Trial(Generic[R]):
@@ -42,7 +42,7 @@ class Trial(Generic[R]):
     def after(self, error: psycopg.Error, now: float) -> float:
         """How long to wait before the next attempt; raise if there is to be none."""
         match action_for(error):
-            case Action.RETRY if self._conflicts < CONFLICTS:
+            case Action.RETRY if self._conflicts < CONFLICTS and not self.call.gives_way:
                 self._conflicts += 1
                 pause_s = jitter(self._conflicts, _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, random.random)
                 return self._within(pause_s, error, now)
@@ -72,6 +72,15 @@ class Trial(Generic[R]):
             f"{pacing.obstacle()}"
         )
 
+    def go_on_unsent(self, now: float) -> None:
+        """Raise if the deadline came before the end of another call it waits for. Nothing was sent then."""
+        if now < self.deadline:
+            return
+        raise DatabaseUnavailable(
+            f"{self.call.name}: not sent to {self._place} within {now - self._started:.1f} s: "
+            "the call before it has no answer yet"
+        )
+
     def _lost(self, error: psycopg.Error, now: float) -> float:
         """Try again; connecting itself is paced elsewhere."""
         self._losses += 1
@@ -86,11 +95,17 @@ class Trial(Generic[R]):
     def _unavailable(self, error: psycopg.Error, now: float) -> DatabaseUnavailable:
         attempts = self._conflicts + self._losses + 1
         tried = f", tried {attempts} times" if attempts > 1 else ""
-        doubt = "" if self.call.idempotent or _is_harmless(error) else f" {_UNKNOWN}"
+        doubt = "" if self.call.idempotent or _is_harmless(error) else f" {UNKNOWN}"
         return DatabaseUnavailable(
             f"{self.call.name} gave up on {self._place} after {now - self._started:.1f} s{tried}: "
             f"{_said(error)}.{doubt}"
         )
+
+
+def changed_nothing(error: HoldfastError) -> bool:
+    """Whether a call that is not idempotent surely left the database as it was when it raised this."""
+    cause = error.__cause__
+    return cause is None or (isinstance(cause, psycopg.Error) and _is_harmless(cause))
 
 
 def _said(error: psycopg.Error) -> str:
