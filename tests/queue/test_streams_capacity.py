@@ -309,6 +309,25 @@ def test_a_slot_forfeited_elsewhere_is_lost_too(side: Face, database: str, table
     assert reader.is_blocked()
 
 
+def test_a_slot_forfeited_elsewhere_is_lost_though_its_owner_says_the_same_before_it_hears_of_it(
+    side: Face, database: str, table: Table
+) -> None:
+    """The answer is "already": that this was somebody else's doing, only the database knows."""
+    queue = side.open(database, poll=600, lease=600)
+    queue.enqueue_jobs(jobs("a", "b"))
+    reader = side.stream(queue)
+    (job,) = reader.read()
+    table.say("select holdfast.set_notify(false)")
+    table.say("select 1 from holdfast.cancel_jobs(p_job_ids => array['a'])")
+    table.say("select holdfast.acknowledge_cancellation('a', false)")
+
+    queue.mark_job_unknown_stopped("a", lease_id=job.lease_id)
+
+    until(lambda: reader.held == 0)
+    assert reader.is_blocked()
+    assert table.held() == []
+
+
 def test_a_slot_freed_by_a_failure_that_is_due_at_once_goes_to_the_job_itself_and_stays_counted(
     side: Face, database: str, table: Table
 ) -> None:

@@ -31,6 +31,7 @@ class Holdings(Protocol):
     def owner_of(self, job_id: str) -> tuple[int, str] | None: ...
     def settled(self, holds: Iterable[tuple[str, str]]) -> None: ...
     def forfeited(self, job_id: str, lease_id: str) -> None: ...
+    def unclear(self) -> None: ...
     def cancelling(self, job_ids: Iterable[str]) -> None: ...
 
 
@@ -155,6 +156,10 @@ def _tell(
     for (job_id, named, outcome), verdict, found in zip(settlements, verdicts, held, strict=True):
         lease_id = named or found
         if not verdict.ok or lease_id is None:
+            continue
+        if verdict.reason == Reason.ALREADY:
+            # Perhaps it was somebody else who ended it so, and gave its slot up with it.
+            holdings.unclear()
             continue
         if isinstance(outcome, Acknowledged) and not outcome.was_executing:
             holdings.forfeited(job_id, lease_id)

@@ -125,6 +125,12 @@ class Streams:
         """A job acknowledged as not executing: it is gone, and its slot with it."""
         self._leave([(job_id, lease_id)], OpenStream.forfeited)
 
+    def unclear(self) -> None:
+        """Something became of a job, and the database knows what: look."""
+        keeper = self._keeper
+        if keeper is not None:
+            keeper.look()
+
     def cancelling(self, job_ids: Iterable[str]) -> None:
         """Jobs that were cancelled through this queue: those not delivered yet never will be."""
         for job_id in job_ids:
@@ -172,11 +178,11 @@ class Streams:
                 freed.add(stream)
             else:
                 unclear = True
-        feeder, keeper = self._feeder, self._keeper
+        feeder = self._feeder
         if freed and feeder is not None:
             feeder.room(freed)
-        if unclear and keeper is not None:
-            keeper.look()
+        if unclear:
+            self.unclear()
 
     def news(self, stream: OpenStream) -> None:
         """A stream has room again, or something to hand back."""

@@ -7,6 +7,7 @@ threads, so a handler that blocks the loop keeps nobody from knowing that the wo
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -71,6 +72,7 @@ class Crew:
         self.store = Store(dsn, schema=schema, max_size=4)
         self.threads = Threads()
         self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
         self._app = app
         self._metrics = metrics
         self._accounts = Accounts(metrics, worker_id, settings.lease)
@@ -104,7 +106,7 @@ class Crew:
         terms = stream_terms(self.worker_id, tags, size, [queue], self.settings.lease, for_worker=True)
         stream = self._streams.open(
             terms,
-            partial(self._on_loop, self._arrived.set),
+            self._wake,
             self._on_loop,
             self._refused,
             self._metrics.observe,
@@ -112,6 +114,13 @@ class Crew:
         stream.on_cancel(self.roster.cancelled)
         stream.on_lost(self.roster.lost)
         return stream
+
+    def _wake(self) -> None:
+        """Something has arrived: mostly on the loop's own thread, which need not be woken."""
+        if threading.get_ident() == self._loop_thread:
+            self._arrived.set()
+        else:
+            self._on_loop(self._arrived.set)
 
     async def _dispatch(self) -> None:
         while self._failure is None:
