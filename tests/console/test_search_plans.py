@@ -9,7 +9,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast.client.steps import Pause, Steps
 from holdfast.console import views
 from holdfast.console.search import MOST_LOOKED, count, page
 from holdfast.console.walks import RARE
@@ -18,6 +17,7 @@ from holdfast.engine import installer
 from holdfast.store import SyncStore
 from holdfast.store.base import Sql
 from holdfast.store.calls.searching import SLICES
+from holdfast.store.steps import Pause, Steps
 from tests.conftest import Connect
 from tests.databases import Databases
 from tests.engine.plans import Plans, Reading

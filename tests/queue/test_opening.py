@@ -22,9 +22,9 @@ from holdfast.errors import (
     SchemaTooOld,
 )
 from holdfast.queue import base, opening
-from holdfast.queue.steps import Steps
 from holdfast.queue.streams import Streams
 from holdfast.store.calls import reading
+from holdfast.store.steps import Steps
 from tests.conftest import Connect
 from tests.queue.conftest import Make
 from tests.queue.hand import DISTANT, on_loop

@@ -17,12 +17,7 @@ def test_a_loop_ends_although_a_connection_is_just_being_made() -> None:
         store = Store(f"host=127.0.0.1 port={silent.getsockname()[1]} dbname=x")
 
         async def leave_in_the_middle() -> None:
-            asking = asyncio.create_task(store.get_job("a"))
-            while not store._pacing.under_way:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await asking
+            await _ask_and_give_up(store)
 
         asyncio.run(leave_in_the_middle())
 
@@ -34,12 +29,7 @@ def test_a_loop_ends_although_a_close_that_was_cut_short_has_just_stopped_a_conn
         store = Store(f"host=127.0.0.1 port={silent.getsockname()[1]} dbname=x")
 
         async def leave_in_the_middle() -> None:
-            asking = asyncio.create_task(store.get_job("a"))
-            while not store._pacing.under_way:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await asking
+            await _ask_and_give_up(store)
             # What a close does first, in the loop's last turn: so both cancel the worker before it can run.
             asyncio.get_running_loop().call_soon(store._pacing.close)
 
@@ -58,6 +48,16 @@ def test_a_loop_ends_although_a_pool_has_just_been_opened(turns: int) -> None:
             await asyncio.sleep(0)
 
     asyncio.run(leave_soon())
+
+
+async def _ask_and_give_up(store: Store) -> None:
+    """Cancel a call while its connection is just being made."""
+    asking = asyncio.create_task(store.get_job("a"))
+    while not store._pacing.under_way:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    asking.cancel()
+    with suppress(asyncio.CancelledError):
+        await asking
 
 
 async def _open_and_close(dsn: str, times: int) -> list[str]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
-from time import sleep
 from typing import Any, TypeVar, cast
 
 from holdfast.client.borrowing import Borrowed, borrow
 from holdfast.client.handle import JobHandle
-from holdfast.client.steps import Pause, Steps
 from holdfast.client.stores import Stores
 from holdfast.client.transactions import Transaction, current
 from holdfast.errors import InvalidArgument, PayloadError
 from holdfast.store import Call
 from holdfast.store.calls.expiring import submit_expiring_jobs
 from holdfast.store.calls.together import submit_one
+from holdfast.store.steps import Steps, run_awaiting, run_blocking
 from holdfast.tasks import JobSpec, Registry
 
 R = TypeVar("R")
@@ -55,33 +53,11 @@ class Client:
 
     def run(self, steps: Steps[R]) -> R:
         """Go through the steps, blocking."""
-        store = self.stores.blocking()
-        answer: Any = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return cast("R", end.value)
-            answer = None
-            if isinstance(step, Pause):
-                sleep(step.seconds)
-            else:
-                answer = store.run(step)
+        return run_blocking(self.stores.blocking(), steps)
 
     async def arun(self, steps: Steps[R]) -> R:
         """Go through the steps, for asyncio."""
-        store = await self.stores.asynchronous()
-        answer: Any = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return cast("R", end.value)
-            answer = None
-            if isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
-            else:
-                answer = await store.run(step)
+        return await run_awaiting(await self.stores.asynchronous(), steps)
 
     def _send(
         self, specs: list[JobSpec[R]], call: Call[list[str]], conn: object = None

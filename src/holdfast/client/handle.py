@@ -10,12 +10,12 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.client import waiting
-from holdfast.client.steps import Steps, ask
 from holdfast.domain.job import Content, Job, Progress
 from holdfast.domain.measures import Duration
 from holdfast.domain.states import FINISHED, JobState
 from holdfast.errors import HoldfastError
 from holdfast.store.calls import cancelling
+from holdfast.store.steps import Steps, ask
 from holdfast.tasks import Task, decode_result
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import Any
 
 from holdfast.client.client import Client
 from holdfast.client.handle import FoundJob
-from holdfast.client.steps import Steps, ask
 from holdfast.client.waiting import read
 from holdfast.domain.job import Job
 from holdfast.domain.states import JobState
 from holdfast.store import CancelledJobs
 from holdfast.store.calls import cancelling, looking, reading
 from holdfast.store.calls.looking import Filter
+from holdfast.store.steps import Steps, ask
 from holdfast.tasks import Task
 
 DEFAULT_LIMIT = 100

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.client.client import Client
-from holdfast.client.steps import ask
 from holdfast.store.calls import operating
+from holdfast.store.steps import ask
 
 
 class Resource:

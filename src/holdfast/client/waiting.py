@@ -5,12 +5,12 @@ from __future__ import annotations
 from time import monotonic
 from typing import Final
 
-from holdfast.client.steps import Pause, Steps, ask
 from holdfast.domain.job import Content, Job
 from holdfast.domain.measures import Duration, seconds
 from holdfast.domain.states import FINISHED, JobState, Status
 from holdfast.errors import HoldfastError, JobCancelled, JobFailed, JobNotFound
 from holdfast.store.calls import looking, reading
+from holdfast.store.steps import Pause, Steps, ask
 
 _SHORTEST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 1.0

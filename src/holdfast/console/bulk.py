@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, assert_never
 
-from holdfast.client.steps import Steps, ask
 from holdfast.console.walks import walk
 from holdfast.domain.search import Query, possible_states, with_states
 from holdfast.domain.states import FINISHED, JobState
@@ -22,6 +21,7 @@ from holdfast.errors import InvalidArgument, JobNotFound, WrongState
 from holdfast.store import Call
 from holdfast.store.calls import searching
 from holdfast.store.calls.searching import Changed, Snapshot
+from holdfast.store.steps import Steps, ask
 
 CHUNK: Final = 500
 

@@ -10,7 +10,6 @@ from shlex import quote
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.client.steps import Steps, ask
 from holdfast.console import views
 from holdfast.console.search import count
 from holdfast.domain.search import parse
@@ -18,6 +17,7 @@ from holdfast.engine.installer import OLDEST_SERVER
 from holdfast.engine.status import Status, obstacle
 from holdfast.errors import HoldfastError
 from holdfast.store.calls import reading, watching
+from holdfast.store.steps import Steps, ask
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -1,55 +1,20 @@
-"""Going through steps on the connections of an app. An error is raised where the step was asked for."""
+"""Going through steps on the connections of an app."""
 
 from __future__ import annotations
 
-import asyncio
-from time import sleep
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from holdfast.app import Holdfast
-from holdfast.client.steps import Pause, Steps
-from holdfast.errors import HoldfastError
+from holdfast.store.steps import Steps, run_awaiting, run_blocking
 
 R = TypeVar("R")
 
 
 def run(app: Holdfast, steps: Steps[R]) -> R:
     """Go through the steps, blocking."""
-    store = app.stores.blocking()
-    try:
-        step = next(steps)
-        while True:
-            answer: Any = None
-            try:
-                if isinstance(step, Pause):
-                    sleep(step.seconds)
-                else:
-                    answer = store.run(step)
-            except HoldfastError as error:
-                step = steps.throw(error)
-            else:
-                step = steps.send(answer)
-    except StopIteration as end:
-        value: R = end.value
-        return value
+    return run_blocking(app.stores.blocking(), steps)
 
 
 async def arun(app: Holdfast, steps: Steps[R]) -> R:
     """Go through the steps, for asyncio."""
-    store = await app.stores.asynchronous()
-    try:
-        step = next(steps)
-        while True:
-            answer: Any = None
-            try:
-                if isinstance(step, Pause):
-                    await asyncio.sleep(step.seconds)
-                else:
-                    answer = await store.run(step)
-            except HoldfastError as error:
-                step = steps.throw(error)
-            else:
-                step = steps.send(answer)
-    except StopIteration as end:
-        value: R = end.value
-        return value
+    return await run_awaiting(await app.stores.asynchronous(), steps)

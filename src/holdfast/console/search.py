@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.client.steps import Steps, ask
 from holdfast.console.walks import Cursor, walk
 from holdfast.domain.job import Job
 from holdfast.domain.search import Query
 from holdfast.errors import InvalidArgument
 from holdfast.store.calls import searching
 from holdfast.store.calls.searching import Snapshot
+from holdfast.store.steps import Steps, ask
 
 MOST_LOOKED: Final = 100_000
 """How many jobs a search goes through before it stops and says so."""

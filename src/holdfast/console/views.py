@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from holdfast.client.steps import Steps, ask
 from holdfast.client.waiting import read
 from holdfast.domain.job import Job
 from holdfast.domain.states import JobState
 from holdfast.store import QueueStats
 from holdfast.store.calls import operating, reading, searching, watching
 from holdfast.store.calls.watching import HoldRow, TraceEvent, WorkerRow
+from holdfast.store.steps import Steps, ask
 
 MOST_COUNTED: Final = 10_000
 """No line is counted further than this."""

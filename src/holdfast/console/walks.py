@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from holdfast.client.steps import Steps, ask
 from holdfast.domain.search import Field, Matches, Query, possible_states
 from holdfast.domain.states import ARCHIVED, HELD, JobState
 from holdfast.errors import InvalidArgument
 from holdfast.store.calls import reading, searching
 from holdfast.store.calls.searching import PAGES, SLICES, Place, Snapshot
+from holdfast.store.steps import Steps, ask
 
 RARE: Final = 10_000
 """A tag that fewer jobs have is looked up; a more common one is met soon enough among the latest jobs."""

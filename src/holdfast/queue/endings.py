@@ -22,9 +22,9 @@ from holdfast.domain.states import JobState
 from holdfast.queue import checks
 from holdfast.queue.checks import WorkerId
 from holdfast.queue.settling import Holdings, Told, settle_many, settle_one, try_one
-from holdfast.queue.steps import Steps
 from holdfast.store import arguments
 from holdfast.store.arguments import Duration
+from holdfast.store.steps import Steps
 
 Guards = tuple[str | None, WorkerId | None]
 """The lease and the worker a job must be held under; None: not checked."""

@@ -11,8 +11,8 @@ from math import inf
 from typing import Final
 
 from holdfast.queue.feeding import CALL_S, Feeding
-from holdfast.queue.steps import run_blocking
 from holdfast.store import SyncStore
+from holdfast.store.steps import run_blocking
 
 
 class Feeder(Feeding):

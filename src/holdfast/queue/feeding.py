@@ -27,12 +27,12 @@ from holdfast.errors import DatabaseUnavailable
 from holdfast.queue import returns
 from holdfast.queue.lines import Line, Lines
 from holdfast.queue.returns import MOST
-from holdfast.queue.steps import Steps, ask
 from holdfast.queue.stream import OpenStream
 from holdfast.store import SettledAndClaimed, Settlement
 from holdfast.store.calls.claiming import Floor, jobs_of_stream
 from holdfast.store.calls.settling import settle_and_claim
 from holdfast.store.signals import Mode, Signals
+from holdfast.store.steps import Steps, ask
 
 logger: Final = logging.getLogger("holdfast.queue")
 

@@ -16,9 +16,9 @@ from contextlib import suppress
 from math import inf
 
 from holdfast.queue.feeding import CALL_S, Feeding
-from holdfast.queue.steps import run_awaiting
 from holdfast.queue.stream import OpenStream
 from holdfast.store import Store
+from holdfast.store.steps import run_awaiting
 
 SMALLEST, LARGEST = 100, 500
 """Smaller calls cost more for each job; from larger ones nothing more is gained, and what is done waits."""

@@ -15,10 +15,10 @@ from holdfast.queue.base import MOST_LISTED, QueueBase
 from holdfast.queue.checks import WorkerId
 from holdfast.queue.faces import Stream
 from holdfast.queue.settling import Told
-from holdfast.queue.steps import Steps, run_awaiting
 from holdfast.queue.terms import stream_terms
 from holdfast.queue.values import Content, Duration, Job, JobStats, Verdict
 from holdfast.store import CancelledJobs, Store
+from holdfast.store.steps import Steps, run_awaiting
 
 R = TypeVar("R")
 

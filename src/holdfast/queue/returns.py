@@ -7,10 +7,10 @@ from typing import Final
 
 from holdfast.domain.outcome import Undelivered
 from holdfast.queue.book import Entry
-from holdfast.queue.steps import Steps, ask
 from holdfast.queue.stream import OpenStream
 from holdfast.store import Settlement
 from holdfast.store.calls.settling import settle_jobs
+from holdfast.store.steps import Steps, ask
 
 logger: Final = logging.getLogger("holdfast.queue")
 

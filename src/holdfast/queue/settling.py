@@ -15,9 +15,9 @@ from holdfast.domain.states import JobState
 from holdfast.errors import HoldfastError, InvalidArgument, JobNotFound, LeaseLost, WrongState
 from holdfast.queue import checks
 from holdfast.queue.checks import WorkerId
-from holdfast.queue.steps import Steps, ask
 from holdfast.store import Settlement, arguments
 from holdfast.store.calls.settling import settle_jobs
+from holdfast.store.steps import Steps, ask
 
 T = TypeVar("T")
 

@@ -14,10 +14,10 @@ from holdfast.queue.base import MOST_LISTED, QueueBase
 from holdfast.queue.checks import WorkerId
 from holdfast.queue.faces import SyncStream
 from holdfast.queue.settling import Told
-from holdfast.queue.steps import Steps, run_blocking
 from holdfast.queue.terms import stream_terms
 from holdfast.queue.values import Content, Duration, Job, JobStats, Verdict
 from holdfast.store import CancelledJobs, SyncStore
+from holdfast.store.steps import Steps, run_blocking
 
 R = TypeVar("R")
 

@@ -11,11 +11,11 @@ from holdfast.errors import InvalidArgument, JobNotFound, LeaseLost, ResourceBus
 from holdfast.queue import checks
 from holdfast.queue.checks import WorkerId
 from holdfast.queue.settling import Holdings
-from holdfast.queue.steps import Steps, ask
 from holdfast.queue.values import Job, JobStats, job_from_claim, job_from_domain, new_job, stats_for
 from holdfast.store import CancelledJobs, arguments
 from holdfast.store.arguments import Duration
 from holdfast.store.calls import cancelling, claiming, leasing, operating, reading, submitting, together
+from holdfast.store.steps import Steps, ask
 
 DEFAULT_QUEUES: Final = ("default",)
 
