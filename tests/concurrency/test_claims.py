@@ -19,6 +19,7 @@ from tests.engine.sql import (
     claim,
     claim_one,
     column,
+    number_of,
     rows,
     settle,
     state,
@@ -346,3 +347,101 @@ def test_a_claim_that_begins_while_somebody_asks_what_its_stream_holds_takes_not
     first.commit()
 
     assert len(claim(second.conn, limit=1, p_stream_id=7)) == 1
+
+
+def claim_waiting(conn: Connection, job_id: str, **more: object) -> list[dict[str, object]]:
+    """What somebody gets who was told of this job."""
+    asked: dict[str, object] = {"p_worker_id": "w", "p_queues": ["q"], "p_limit": 5}
+    return call(conn, "claim_waiting_job", p_number=number_of(conn, job_id), **{**asked, **more})
+
+
+def test_who_was_told_of_a_job_gets_that_job(conn: Connection) -> None:
+    submit_many(conn, ["before", "told", "after"])
+
+    (claimed,) = claim_waiting(conn, "told", p_lease_seconds=60, p_stream_id=7)
+
+    ordinary = claim(conn, worker="w", limit=1, p_lease_seconds=60, p_stream_id=7)[0]
+    assert claimed["job_id"] == "told"
+    assert claimed.keys() == ordinary.keys()
+    told, other = column(conn, "select to_jsonb(jobs) as row from holdfast.jobs where state = 'RUNNING'")
+    assert {name for name in told if told[name] != other[name]} == {
+        *("id", "name", "lease_id", "lease_expires_at", "assigned_at", "started_at"),
+    }
+
+
+def test_who_was_told_of_a_job_that_somebody_takes_now_waits_for_nobody_and_gets_another(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit_many(conn, ["told", "other"])
+    first.begin()
+    assert ids(claim_waiting(first.conn, "told")) == ["told"]
+
+    with second.impatient():
+        assert ids(claim_waiting(second.conn, "told")) == ["other"]
+        assert claim_waiting(second.conn, "told") == []
+    first.commit()
+
+    assert claim_waiting(second.conn, "told") == []
+
+
+def test_two_who_were_told_of_one_job_do_not_both_get_it(
+    conn: Connection, database: str, connect: Connect
+) -> None:
+    with ThreadPoolExecutor(THREADS) as threads:
+        sessions = [connect(database) for _ in range(THREADS)]
+        for number in range(50):
+            submit(conn, f"job-{number}")
+            told = threads.map(lambda session, job=f"job-{number}": claim_waiting(session, job), sessions)
+            assert [job for claimed in told for job in ids(claimed)] == [f"job-{number}"]
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"p_queues": ["elsewhere"]},
+        {"p_tags": ["no"]},
+    ],
+    ids=["queue", "tags"],
+)
+def test_a_job_told_of_that_does_not_fit_is_not_claimed(conn: Connection, terms: dict[str, object]) -> None:
+    submit(conn, "told", p_tags=["yes"])
+
+    assert claim_waiting(conn, "told", **terms) == []
+    assert state(conn, "told") == "INITIAL_PENDING"
+
+
+def test_no_job_of_a_paused_queue_is_claimed_though_somebody_was_told_of_it(conn: Connection) -> None:
+    submit(conn, "told")
+    call(conn, "pause_queue", p_queue="q")
+
+    assert claim_waiting(conn, "told") == []
+
+
+def test_a_job_told_of_takes_its_singleton_key_or_is_not_claimed(conn: Connection) -> None:
+    submit(conn, "told", p_singleton_key="k")
+    submit(conn, "second", p_singleton_key="k")
+
+    assert ids(claim_waiting(conn, "told", p_limit=1)) == ["told"]
+    assert claim_waiting(conn, "second") == []
+    assert rows(conn, "select key from holdfast.holds") == [{"key": "k"}]
+
+
+def test_a_job_told_of_is_traced_like_any_other(conn: Connection) -> None:
+    call(conn, "set_trace_level", p_level="all")
+    submit(conn, "told")
+
+    claim_waiting(conn, "told")
+
+    assert "job_retrieved" in column(conn, "select event_type from holdfast.jobs_trace where job_id = 'told'")
+
+
+def test_a_claim_that_nobody_waits_for_any_more_claims_nothing_it_was_told_of(
+    conn: Connection, first: Session
+) -> None:
+    submit(conn, "told")
+    first.begin()
+    call(first.conn, "jobs_of_stream", p_stream_id=7)
+
+    assert claim_waiting(conn, "told", p_stream_id=7) == []
+    first.commit()
+    assert ids(claim_waiting(conn, "told", p_stream_id=7)) == ["told"]

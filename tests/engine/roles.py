@@ -26,6 +26,7 @@ MAY_CALL = {
     "normalize_wait_for": "PWA",
     "get_work": "WA",
     "claim_jobs": "WA",
+    "claim_waiting_job": "WA",
     "next_due": "WVA",
     "jobs_of_stream": "WA",
     "settle_jobs": "WA",

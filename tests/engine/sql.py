@@ -73,6 +73,13 @@ def claim(conn: Connection, queue: str = "q", worker: str = "w", limit: int = 1,
     return call(conn, "claim_jobs", p_worker_id=worker, p_queues=[queue], p_limit=limit, **more)
 
 
+def number_of(conn: Connection, job_id: str) -> int:
+    """The number of a live job that has a name of its own."""
+    (number,) = column(conn, f"select id from holdfast.job_names where name = '{job_id}'")
+    assert isinstance(number, int)
+    return number
+
+
 def claim_one(conn: Connection, job_id: str, queue: str = "q", worker: str = "w", **more: object) -> str:
     """Claim the job at the head of a queue, which must be this one; return its lease."""
     (row,) = claim(conn, queue, worker, 1, **more)

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from psycopg.types.json import Jsonb
 
 from holdfast import Job, Queue, SyncQueue
 from holdfast.domain.outcome import Completed
@@ -39,6 +40,9 @@ from tests.queue.streaming import (
 )
 from tests.store.servers import OwnServer
 from tests.store.trouble import frozen
+
+A_CLAIM = b"claim me"
+"""What is in the answer to a claim and in no other: the payload."""
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +121,7 @@ def test_a_claim_whose_answer_is_lost_is_found_again_and_delivered_without_waiti
         reader = side.stream(queue, "me", None, 3)
         _warm_up(queue, reader)
         reader.start()
-        proxy.swallow_answer_with(b"claimed")
+        proxy.swallow_answer_with(A_CLAIM)
 
         table.say("select holdfast.set_notify(true)")
         _submit(table, numbered(5))
@@ -142,7 +146,7 @@ def test_a_lost_claim_of_a_job_that_was_cancelled_meanwhile_is_not_delivered(
         reader = side.stream(queue, "me", None, 2)
         _warm_up(queue, reader)
         reader.start()
-        proxy.swallow_answer_with(b"claimed")
+        proxy.swallow_answer_with(A_CLAIM)
         _submit(table, ["a", "b"])
         table.await_held(reader, 2)
         table.say("select 1 from holdfast.cancel_jobs(p_job_ids => array['a'])")
@@ -159,7 +163,7 @@ def test_a_stream_that_ends_while_its_claim_is_lost_hands_that_back_too(
         queue = side.open(proxy.dsn, lease=600, poll=600)
         reader = side.stream(queue, "me", None, 3)
         _warm_up(queue, reader)
-        proxy.swallow_answer_with(b"claimed")
+        proxy.swallow_answer_with(A_CLAIM)
         _submit(table, ["a", "b"])
         until(lambda: proxy.cuts == 1)
 
@@ -179,7 +183,10 @@ def _warm_up(queue: SyncQueue, reader: Reader) -> None:
 
 
 def _submit(table: Table, ids: list[str]) -> None:
-    table.say("select count(*) from holdfast.submit_jobs(p_job_ids => %s::text[])", ids)
+    payloads = [Jsonb(A_CLAIM.decode())] * len(ids)
+    table.say(
+        "select count(*) from holdfast.submit_jobs(p_job_ids => %s::text[], p_payloads => %s)", ids, payloads
+    )
 
 
 def test_a_restarted_server_is_survived_and_it_is_said_once(

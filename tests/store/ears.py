@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from types import TracebackType
 from typing import Any
@@ -27,14 +27,18 @@ class Ear:
     """A callback that keeps its calls until somebody asks for them."""
 
     def __init__(self) -> None:
-        self._calls: queue.Queue[frozenset[str]] = queue.Queue()
+        self._calls: queue.Queue[Mapping[str, str]] = queue.Queue()
 
-    def __call__(self, channels: frozenset[str]) -> None:
+    def __call__(self, channels: Mapping[str, str]) -> None:
         self._calls.put(channels)
 
     def next(self) -> set[str]:
+        """The channels the next call told of, waiting for it."""
+        return set(self.next_words())
+
+    def next_words(self) -> Mapping[str, str]:
         """What the next call told, waiting for it."""
-        return set(self._calls.get(timeout=PATIENCE_S))
+        return self._calls.get(timeout=PATIENCE_S)
 
     def is_silent(self) -> bool:
         """Whether there is no call that nobody has asked for."""

@@ -139,6 +139,36 @@ async def test_polling_backs_off_from_poll_active_to_poll_idle(
     assert Settings().poll_idle == 5.0
 
 
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """The job that each claim asked for by its number."""
+    seen: list[int | None] = []
+    describe = settling.settle_and_claim
+
+    def listen(*args: Any, waiting: int | None, **options: Any) -> Any:
+        seen.append(waiting)
+        return describe(*args, waiting=waiting, **options)
+
+    monkeypatch.setattr("holdfast.queue.feeding.settle_and_claim", listen)
+    return seen
+
+
+async def test_an_idle_worker_asks_for_the_very_job_it_is_called_to(
+    hf: Holdfast, named: list[int | None]
+) -> None:
+    @hf.task(name="quick")
+    async def quick() -> None:
+        pass
+
+    async with at_work(hf, poll_idle=PATIENCE_S, poll_active=PATIENCE_S) as worker:
+        await (await quick.aenqueue()).aresult(PATIENCE_S)
+        await drained(worker)
+        handle = await quick.aenqueue()
+        await handle.aresult(PATIENCE_S)
+
+    assert int(handle.job_id.removeprefix("j")) in named
+
+
 async def test_a_job_that_becomes_due_is_started_then_and_not_at_the_next_poll(
     hf: Holdfast, conn: psycopg.Connection[Any]
 ) -> None:

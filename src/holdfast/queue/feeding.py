@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from time import monotonic
 from typing import Final
@@ -29,6 +30,7 @@ from holdfast.queue.lines import Line, Lines
 from holdfast.queue.returns import MOST
 from holdfast.queue.stream import OpenStream
 from holdfast.store import SettledAndClaimed, Settlement
+from holdfast.store.call import Call
 from holdfast.store.calls.claiming import Floor, jobs_of_stream
 from holdfast.store.calls.settling import settle_and_claim
 from holdfast.store.signals import Mode, Signals
@@ -60,6 +62,8 @@ LONGEST_PAUSE_S: Final = 5.0
 DATABASE_LOST: Final = "database.lost"
 DATABASE_BACK: Final = "database.back"
 """The events of log lines, once each however long it takes."""
+
+_GENERATED: Final = re.compile(r"j[0-9]{1,18}", re.ASCII).fullmatch
 
 
 class Feeding(ABC):
@@ -159,13 +163,15 @@ class Feeding(ABC):
             channels.add(self._freed_channel)
         self._subscription.set_channels(channels)
 
-    def _on_signal(self, channels: frozenset[str]) -> None:
+    def _on_signal(self, channels: Mapping[str, str]) -> None:
         with self._lock:
             now = monotonic()
-            for line in self._lines.of_queues(channel.removeprefix(self._need) for channel in channels):
-                line.signals += 1
-                line.more = True
-                self._plan(line, now)
+            for channel, said in channels.items():
+                for line in self._lines.of_queue(channel.removeprefix(self._need)):
+                    line.said_to_wait = None if line.more else _number(said)
+                    line.signals += 1
+                    line.more = True
+                    self._plan(line, now)
             is_freed = self._freed_channel in channels
             self._freed_signals += is_freed
         if is_freed:
@@ -238,6 +244,7 @@ class Feeding(ABC):
             signals, freed_signals = line.signals, self._freed_signals
             # Only this call, not one that began before it, answers somebody who asks for a look.
             looks = [] if stream is None else stream.take_looks()
+            waiting, line.said_to_wait = line.said_to_wait, None
             claims = line.more or not line.due_known or now >= line.poll_at or bool(looks)
         if stream is None:
             return  # looked at again when there is room
@@ -253,9 +260,27 @@ class Feeding(ABC):
             return
         # Whoever asks for a look wants to know of everything there is.
         floor = line.floor if now < line.floor_until and not looks else None
+        # Whoever was called to one job wants that and nothing else. If it is gone, the next look asks what
+        # becomes due.
+        if reports or looks:
+            waiting = None
         # A sweep walks over dead rows as well: it is part of the look from the beginning, and of its price.
-        sweeps = floor is None and (not line.more or now - line.swept_at > SWEEP_S)
-        answer = yield from self._call(line, stream, reports, asked, sweeps, floor)
+        sweeps = floor is None and waiting is None and (not line.more or now - line.swept_at > SWEEP_S)
+        terms = stream.terms
+        call = settle_and_claim(
+            reports,
+            terms.assignee_id,
+            terms.queues,
+            asked,
+            lease_s=terms.lease_s,
+            tags=terms.tags,
+            stream_id=terms.stream_id,
+            sweep=sweeps,
+            floor=floor,
+            waiting=waiting,
+            timeout_s=CALL_S,
+        )
+        answer = yield from self._call(line, stream, reports, call)
         if answer is None:
             stream.put_back_looks(looks)
             return
@@ -268,14 +293,16 @@ class Feeding(ABC):
                 # What is refused may be held all the same, and is not claimed for.
                 is_full = len(answer.claimed) >= asked - len(answer.refused)
                 line.more = is_full or line.signals != signals or floor is not None
-                line.due_known = not answer.claimed
-                line.floor = _beginning_of(answer.claimed) if is_full else None
+                line.due_known = waiting is None and not answer.claimed
+                line.floor = _beginning_of(answer.claimed) if is_full and waiting is None else None
                 if floor is None:
                     line.floor_until = now + max(FLOOR_S, (now - began) * FLOOR_SHARE)
                 if answer.claimed:
                     # When something becomes due is asked when these have begun, with the first outcome.
                     line.idle_s = line.active_s / 2
                     line.poll_at = now + GATHER_S
+                elif not line.due_known:
+                    line.poll_at = now
                 else:
                     line.idle_s = min(line.idle_s * 2, line.poll_s)
                     due_in_s = inf if answer.next_due_in_s is None else answer.next_due_in_s + 0.001
@@ -289,33 +316,13 @@ class Feeding(ABC):
         self._plan_poll(line)
 
     def _call(
-        self,
-        line: Line,
-        stream: OpenStream,
-        reports: list[Settlement],
-        asked: int,
-        sweeps: bool,
-        floor: Floor | None,
+        self, line: Line, stream: OpenStream, reports: list[Settlement], call: Call[SettledAndClaimed]
     ) -> Steps[SettledAndClaimed | None]:
         """Write outcomes down and claim, in one call; None if nobody knows what came of it."""
-        terms = stream.terms
         stream.unsure = True  # until the answer is entered: the room stays reserved
         began = monotonic()
         try:
-            answer = yield from ask(
-                settle_and_claim(
-                    reports,
-                    terms.assignee_id,
-                    terms.queues,
-                    asked,
-                    lease_s=terms.lease_s,
-                    tags=terms.tags,
-                    stream_id=terms.stream_id,
-                    sweep=sweeps,
-                    floor=floor,
-                    timeout_s=CALL_S,
-                )
-            )
+            answer = yield from ask(call)
         except DatabaseUnavailable as error:
             stream.put_back(reports)
             self._pause(str(error))
@@ -431,6 +438,11 @@ class Feeding(ABC):
             )
             self._failures = 0
             self._paused_until = -inf
+
+
+def _number(said: str) -> int | None:
+    """The number of the job a signal is about, if that is a generated id."""
+    return int(said[1:]) if _GENERATED(said) else None
 
 
 def _beginning_of(claimed: list[ClaimedJob]) -> Floor | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
 from itertools import count
 from math import inf
@@ -44,6 +44,8 @@ class Line:
     more: bool = True
     """Whether there may be jobs that nobody has looked for yet."""
     signals: int = 0
+    said_to_wait: int | None = None
+    """The number of the only job there is, as far as the last look and one signal since tell."""
 
     def next_stream(self) -> OpenStream | None:
         """The stream whose turn it is, among those with room or something to report."""
@@ -75,9 +77,9 @@ class Lines:
         line = self._lines.get(_filter(stream))
         return line if line is not None and stream in line.streams else None
 
-    def of_queues(self, queues: Iterable[str]) -> set[Line]:
-        """The lines that read from any of these."""
-        return {line for queue in queues for line in self._by_queue.get(queue, ())}
+    def of_queue(self, queue: str) -> Set[Line]:
+        """The lines that read from this queue, perhaps among others."""
+        return self._by_queue.get(queue, set())
 
     def add(self, stream: OpenStream, active_s: float, poll_s: float) -> Line:
         """Put a stream in its line, as one that has room."""

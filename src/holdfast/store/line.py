@@ -91,12 +91,13 @@ class Line:
             raise error
         return value
 
-    def heard(self) -> set[str]:
-        """The channels whose signals have arrived by now."""
-        channels: set[str] = set()
+    def heard(self) -> dict[str, str]:
+        """The channels whose signals have arrived by now; with what was said, where there was only one."""
+        channels: dict[str, str] = {}
         for _ in range(_READS):
             while (signal := self._pgconn.notifies()) is not None:
-                channels.add(signal.relname.decode(errors="replace"))
+                channel = signal.relname.decode(errors="replace")
+                channels[channel] = "" if channel in channels else signal.extra.decode(errors="replace")
             if not _is_readable(self.descriptor):
                 break
             self._consume()

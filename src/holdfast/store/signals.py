@@ -199,14 +199,14 @@ class Signals:
                 raise
             logger.warning("%s refuses: %s: %s", self._address.place, statement.decode(), error)
 
-    def _pass_on(self, fired: set[str], news: Mapping[Subscription, set[str]]) -> bool:
+    def _pass_on(self, fired: Mapping[str, str], news: Mapping[Subscription, set[str]]) -> bool:
         """Call everybody concerned, each once: whether there was anybody."""
         due = self._board.who_wants(fired)
         for subscription, channels in news.items():
-            due.setdefault(subscription, set()).update(channels)
-        for subscription, channels in due.items():
+            due.setdefault(subscription, {}).update(dict.fromkeys(channels, ""))
+        for subscription, heard in due.items():
             self._alarm.refuse_if_stopped()
-            subscription.call(channels)
+            subscription.call(heard)
         return bool(due)
 
     def _say_that_they_are_back(self) -> None:

@@ -12,7 +12,9 @@ from holdfast.errors import InvalidArgument
 
 logger: Final = logging.getLogger("holdfast.signals")
 
-Callback = Callable[[frozenset[str]], None]
+Callback = Callable[[Mapping[str, str]], None]
+"""Takes the channels that had a signal, each with what the signal said; "" if there were several."""
+
 NOTHING: Final[frozenset[str]] = frozenset()
 
 LONGEST_CHANNEL: Final = 63
@@ -52,10 +54,10 @@ class Subscription:
         with self._calling:
             pass
 
-    def call(self, fired: Iterable[str]) -> None:
+    def call(self, fired: Mapping[str, str]) -> None:
         """Tell of signals on those of the channels that are still wanted."""
         with self._calling:
-            wanted = self.channels.intersection(fired)
+            wanted = {channel: said for channel, said in fired.items() if channel in self.channels}
             if not wanted:
                 return
             try:
@@ -140,13 +142,13 @@ class Switchboard:
             self._listened -= changes.unlisten
             return changes
 
-    def who_wants(self, fired: Iterable[str]) -> dict[Subscription, set[str]]:
+    def who_wants(self, fired: Mapping[str, str]) -> dict[Subscription, dict[str, str]]:
         """The subscriptions of these channels, each once."""
-        due: dict[Subscription, set[str]] = {}
+        due: dict[Subscription, dict[str, str]] = {}
         with self.lock:
-            for channel in fired:
+            for channel, said in fired.items():
                 for subscription in self._subscribers.get(channel, ()):
-                    due.setdefault(subscription, set()).add(channel)
+                    due.setdefault(subscription, {})[channel] = said
         return due
 
     def forget_holders(self) -> None:

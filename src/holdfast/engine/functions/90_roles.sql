@@ -28,7 +28,7 @@ as $$
   from (values
     ('producer', array['submit_job', 'submit_jobs', 'normalize_wait_for']),
     ('worker', array[
-      'submit_job', 'submit_jobs', 'normalize_wait_for', 'get_work', 'claim_jobs', 'next_due', 'jobs_of_stream',
+      'submit_job', 'submit_jobs', 'normalize_wait_for', 'get_work', 'claim_jobs', 'claim_waiting_job', 'next_due', 'jobs_of_stream',
       'settle_jobs', 'settle_and_claim', 'extend_lease', 'extend_leases', 'reschedule_job', 'complete_job', 'fail_job', 'requeue_job',
       'retry_later', 'release_job', 'stop_job', 'stop_job_with_retry', 'mark_job_unknown_stopped',
       'acknowledge_cancellation', 'lapse_leases', 'report_progress', 'acquire_resources', 'release_resources',

@@ -15,18 +15,20 @@ from holdfast.store.values import LeasedJob
 Floor: TypeAlias = tuple[datetime, int]
 """`available_at` and `number` of a job: a worker's memory of where the line begins."""
 
-CLAIM_JOBS: Final = statement(
-    "claim_jobs",
-    rows.CLAIMED_COLUMNS,
-    p_worker_id="text",
-    p_queues="text[]",
-    p_limit="integer",
-    p_lease_seconds="double precision",
-    p_tags="text[]",
-    p_stream_id="bigint",
-    p_sweep="boolean",
-    p_floor_at="timestamptz",
-    p_floor_id="bigint",
+_CLAIM_TERMS: Final = {
+    "p_worker_id": "text",
+    "p_queues": "text[]",
+    "p_limit": "integer",
+    "p_lease_seconds": "double precision",
+    "p_tags": "text[]",
+    "p_stream_id": "bigint",
+    "p_sweep": "boolean",
+    "p_floor_at": "timestamptz",
+    "p_floor_id": "bigint",
+}
+CLAIM_JOBS: Final = statement("claim_jobs", rows.CLAIMED_COLUMNS, **_CLAIM_TERMS)
+CLAIM_WAITING_JOB: Final = statement(
+    "claim_waiting_job", rows.CLAIMED_COLUMNS, p_number="bigint", **_CLAIM_TERMS
 )
 
 GET_WORK: Final = statement(

@@ -29,7 +29,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.store import arguments, arrays, rows
 from holdfast.store.arguments import Duration
 from holdfast.store.call import Call, Rows, statement
-from holdfast.store.calls.claiming import Floor, lease_terms, sweep_terms
+from holdfast.store.calls.claiming import CLAIM_WAITING_JOB, Floor, lease_terms, sweep_terms
 from holdfast.store.values import SettledAndClaimed, Settlement
 
 SETTLE_JOBS: Final = statement(
@@ -118,6 +118,7 @@ def settle_and_claim(
     stream_id: int | None = None,
     sweep: bool = True,
     floor: Floor | None = None,
+    waiting: int | None = None,
     timeout_s: float | None = None,
 ) -> Call[SettledAndClaimed]:
     """Settle what is done and claim up to `limit` jobs, in one round trip and one commit.
@@ -125,6 +126,9 @@ def settle_and_claim(
     Outcomes carry delays here; one that names a moment is refused. With a limit of 0 nothing is claimed. When
     its answer is lost it is not repeated: settle again by `settle_jobs`, whose verdicts tell what the first
     call did; what it claimed comes back as leases lapse.
+
+    Whoever has nothing to settle and was told of a job that is `waiting` may name its number: it saves a
+    third of the time. Then it is not asked when the next job becomes due.
     """
     settled = list(settlements)
     if any(
@@ -138,6 +142,10 @@ def settle_and_claim(
         *lease_terms(lease_s, tags, stream_id),
         *sweep_terms(sweep, floor),
     )
+    if waiting is not None and not settled:
+        number = arguments.whole(waiting, "waiting", least=0, most=arguments.BIGINT)
+        parameters = (number, *terms)
+        return Call(CLAIM_WAITING_JOB, parameters, _only_claimed, idempotent=False, timeout_s=timeout_s)
     return Call(
         SETTLE_AND_CLAIM,
         (*_columns(settled), *terms),
@@ -261,6 +269,10 @@ def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
             if next_due is not None:
                 next_due_in_s = (next_due - row[3 + _NOW]).total_seconds()
     return SettledAndClaimed(refused, rows.claimed_jobs(claimed), next_due, next_due_in_s)
+
+
+def _only_claimed(answer: Rows) -> SettledAndClaimed:
+    return SettledAndClaimed([], rows.claimed_jobs(answer), None, None)
 
 
 def _bare(outcome: Outcome) -> Outcome:
