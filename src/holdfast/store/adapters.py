@@ -19,10 +19,13 @@ import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Loader, Transformer
 from psycopg.pq import Format
+from psycopg.pq.abc import PGresult
 
 from holdfast.store.call import Rows
 
 Cursor: TypeAlias = "psycopg.Cursor[tuple[Any, ...]] | psycopg.AsyncCursor[tuple[Any, ...]]"
+
+Connection: TypeAlias = "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]"
 
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
@@ -70,9 +73,8 @@ ADAPTERS: Final = register(AdaptersMap(psycopg.adapters))
 """For connections of our own. Callers' connections stay as they are; our cursors on them read this way."""
 
 
-def read_again(cursor: Cursor) -> Rows:
+def read_again(cursor: Cursor, result: PGresult | None) -> Rows:
     """The rows of a result that the driver refuses to read, for a moment that Python does not have."""
-    result = cursor.pgresult
     if result is None:
         return []
     cursor.adapters.register_loader("timestamptz", MomentLoader)
@@ -81,9 +83,9 @@ def read_again(cursor: Cursor) -> Rows:
     return reader.load_rows(0, result.ntuples, tuple)
 
 
-def in_utc(rows: Rows, cursor: Cursor) -> Rows:
+def in_utc(rows: Rows, conn: Connection) -> Rows:
     """The same rows with moments in UTC; the driver gives them in the session's time zone."""
-    if cursor.connection.pgconn.parameter_status(b"TimeZone") == b"UTC":
+    if conn.pgconn.parameter_status(b"TimeZone") == b"UTC":
         return rows
     return [
         tuple(value.astimezone(UTC) if type(value) is datetime else value for value in row) for row in rows

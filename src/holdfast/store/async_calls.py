@@ -33,6 +33,7 @@ class AsyncCalls(ABC):
     normalize_wait_for = asynchronous(submitting.normalize_wait_for)
 
     claim_jobs = asynchronous(claiming.claim_jobs)
+    claim_waiting_job = asynchronous(claiming.claim_waiting_job)
     get_work = asynchronous(claiming.get_work)
     next_due = asynchronous(claiming.next_due)
     jobs_of_stream = asynchronous(claiming.jobs_of_stream)

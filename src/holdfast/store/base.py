@@ -32,8 +32,6 @@ CLOSE_S: Final = 1.0
 SLICE_S: Final = 0.5
 """How long to wait for a connection before asking again: a pool stops connecting when an attempt failed."""
 
-_PREPARE_THRESHOLD: Final = 5
-
 
 class Sql:
     """The statements as they read in one schema, each written once."""
@@ -93,7 +91,7 @@ class PooledStore(Generic[PoolT]):
             **self._address.options,
             "autocommit": True,
             "context": ADAPTERS,
-            "prepare_threshold": _PREPARE_THRESHOLD if self._prepares else None,
+            "prepare_threshold": None,
             "pacing": self._pacing,
         }
 

@@ -10,9 +10,9 @@ and that request has a short deadline of its own; a server that does not even ta
 from __future__ import annotations
 
 import asyncio
-import random
 import select
 from contextlib import suppress
+from functools import cached_property
 from math import inf
 from time import monotonic
 from typing import Any, Final, Self, TypeVar
@@ -23,6 +23,7 @@ from psycopg.abc import PQGen
 from psycopg.rows import TupleRow
 
 from holdfast.store.sqlstates import DeadlinePassed
+from holdfast.store.statements import Statements
 
 V = TypeVar("V")
 
@@ -54,6 +55,11 @@ class DeadlineConnection(psycopg.Connection[TupleRow]):
     made_at: float = -inf
     silent: bool = False
 
+    @cached_property
+    def statements(self) -> Statements:
+        """What it has executed."""
+        return Statements(self)
+
     @classmethod
     def connect(cls, conninfo: str = "", *, pacing: Any = None, **options: Any) -> Self:
         if pacing is None:
@@ -62,7 +68,6 @@ class DeadlineConnection(psycopg.Connection[TupleRow]):
         with pacing.attempt():
             conn = super().connect(conninfo, **options)
         conn.made_at = monotonic()
-        _use_own_names(conn)
         return conn
 
     def wait(self, gen: PQGen[V], interval: float = _STEP_S, timeout: float | None = None) -> V:
@@ -93,6 +98,11 @@ class DeadlineAsyncConnection(psycopg.AsyncConnection[TupleRow]):
     made_at: float = -inf
     silent: bool = False
 
+    @cached_property
+    def statements(self) -> Statements:
+        """What it has executed."""
+        return Statements(self)
+
     @classmethod
     async def connect(cls, conninfo: str = "", *, pacing: Any = None, **options: Any) -> Self:
         if pacing is None:
@@ -101,7 +111,6 @@ class DeadlineAsyncConnection(psycopg.AsyncConnection[TupleRow]):
             await asyncio.sleep(pacing.pause_s())
             conn = await super().connect(conninfo, **options)
         conn.made_at = monotonic()
-        _use_own_names(conn)
         return conn
 
     async def wait(
@@ -145,19 +154,6 @@ def is_stale(conn: DeadlineConnection | DeadlineAsyncConnection) -> bool:
                 return False
             conn.pgconn.consume_input()
     return True
-
-
-def _use_own_names(conn: DeadlineConnection | DeadlineAsyncConnection) -> None:
-    """Give prepared statements names that no other connection uses.
-
-    The driver counts them from 0. Behind a pooler that shares sessions, the statement `_pg3_0` of one client
-    would be executed for another, with nothing to show for it. A name that is unique can only be missing.
-    """
-    prepared = getattr(conn, "_prepared", None)
-    if hasattr(prepared, "_prepared_idx"):
-        setattr(prepared, "_prepared_idx", random.getrandbits(62))  # noqa: B010  # private, but the only way
-    else:
-        conn.prepare_threshold = None
 
 
 def _step(deadline: float) -> float:

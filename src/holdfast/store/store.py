@@ -142,10 +142,9 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
         return await self._answer(conn, call)
 
     async def _answer(self, conn: DeadlineAsyncConnection, call: Call[Any]) -> Rows:
-        cursor = conn.cursor(binary=True)
-        prepare = None if self._prepares else False
-        await cursor.execute(self._sql.of(call.statement), call.parameters, prepare=prepare)
-        return await _rows(cursor)
+        statement = self._sql.of(call.statement)
+        prepares = self._prepares and not call.statement.composed
+        return await conn.wait(conn.statements.ask(statement, call.parameters, prepares=prepares))
 
 
 class StoreOnConnection(AsyncCalls):
@@ -179,5 +178,5 @@ async def _rows(cursor: psycopg.AsyncCursor[TupleRow]) -> Rows:
     try:
         rows = await cursor.fetchall()
     except psycopg.DataError:
-        rows = adapters.read_again(cursor)
-    return adapters.in_utc(rows, cursor)
+        rows = adapters.read_again(cursor, cursor.pgresult)
+    return adapters.in_utc(rows, cursor.connection)

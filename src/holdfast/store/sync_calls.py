@@ -33,6 +33,7 @@ class SyncCalls(ABC):
     normalize_wait_for = blocking(submitting.normalize_wait_for)
 
     claim_jobs = blocking(claiming.claim_jobs)
+    claim_waiting_job = blocking(claiming.claim_waiting_job)
     get_work = blocking(claiming.get_work)
     next_due = blocking(claiming.next_due)
     jobs_of_stream = blocking(claiming.jobs_of_stream)

@@ -110,10 +110,9 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
         return self._answer(conn, call)
 
     def _answer(self, conn: DeadlineConnection, call: Call[Any]) -> Rows:
-        cursor = conn.cursor(binary=True)
-        prepare = None if self._prepares else False
-        cursor.execute(self._sql.of(call.statement), call.parameters, prepare=prepare)
-        return _rows(cursor)
+        statement = self._sql.of(call.statement)
+        prepares = self._prepares and not call.statement.composed
+        return conn.wait(conn.statements.ask(statement, call.parameters, prepares=prepares))
 
 
 class SyncStoreOnConnection(SyncCalls):
@@ -147,5 +146,5 @@ def _rows(cursor: psycopg.Cursor[TupleRow]) -> Rows:
     try:
         rows = cursor.fetchall()
     except psycopg.DataError:
-        rows = adapters.read_again(cursor)
-    return adapters.in_utc(rows, cursor)
+        rows = adapters.read_again(cursor, cursor.pgresult)
+    return adapters.in_utc(rows, cursor.connection)

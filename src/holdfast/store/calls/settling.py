@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, assert_never, cast
 
 from holdfast.domain.content import CONTENT_BYTES, storable_json, storable_text
-from holdfast.domain.job import Content
+from holdfast.domain.job import ClaimedJob, Content
 from holdfast.domain.outcome import (
     COMPLETED,
     Acknowledged,
@@ -29,7 +29,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.store import arguments, arrays, rows
 from holdfast.store.arguments import Duration
 from holdfast.store.call import Call, Rows, statement
-from holdfast.store.calls.claiming import CLAIM_WAITING_JOB, Floor, lease_terms, sweep_terms
+from holdfast.store.calls.claiming import Floor, claim_waiting_job, lease_terms, sweep_terms
 from holdfast.store.values import SettledAndClaimed, Settlement
 
 SETTLE_JOBS: Final = statement(
@@ -131,6 +131,21 @@ def settle_and_claim(
     third of the time. Then it is not asked when the next job becomes due.
     """
     settled = list(settlements)
+    if waiting is not None and not settled:
+        return _only_claiming(
+            claim_waiting_job(
+                waiting,
+                worker_id,
+                queues,
+                limit,
+                lease_s=lease_s,
+                tags=tags,
+                stream_id=stream_id,
+                sweep=sweep,
+                floor=floor,
+                timeout_s=timeout_s,
+            )
+        )
     if any(
         outcome is not COMPLETED and _moment(outcome, job_id) is not None for job_id, _, outcome in settled
     ):
@@ -142,10 +157,6 @@ def settle_and_claim(
         *lease_terms(lease_s, tags, stream_id),
         *sweep_terms(sweep, floor),
     )
-    if waiting is not None and not settled:
-        number = arguments.whole(waiting, "waiting", least=0, most=arguments.BIGINT)
-        parameters = (number, *terms)
-        return Call(CLAIM_WAITING_JOB, parameters, _only_claimed, idempotent=False, timeout_s=timeout_s)
     return Call(
         SETTLE_AND_CLAIM,
         (*_columns(settled), *terms),
@@ -271,8 +282,11 @@ def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
     return SettledAndClaimed(refused, rows.claimed_jobs(claimed), next_due, next_due_in_s)
 
 
-def _only_claimed(answer: Rows) -> SettledAndClaimed:
-    return SettledAndClaimed([], rows.claimed_jobs(answer), None, None)
+def _only_claiming(call: Call[list[ClaimedJob]]) -> Call[SettledAndClaimed]:
+    def parse(answer: Rows) -> SettledAndClaimed:
+        return SettledAndClaimed([], call.parse(answer), None, None)
+
+    return Call(call.statement, call.parameters, parse, idempotent=call.idempotent, timeout_s=call.timeout_s)
 
 
 def _bare(outcome: Outcome) -> Outcome:
