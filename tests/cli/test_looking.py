@@ -73,7 +73,7 @@ def test_strange_names_do_nothing_to_a_terminal(busy: Shop, database: str, comma
     ("command", "says"),
     [
         (["queues", "list"], "No queue has a live job, and none is paused."),
-        (["workers"], "No worker holds a job."),
+        (["workers"], "No worker is there."),
         (["resources"], "No resource is held or wanted."),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_watch_on_a_pipe_prints_again_and_again_until_it_is_interrupted(busy: 
 def test_top_shows_it_all_and_ends_with_ctrl_c(busy: Shop, database: str) -> None:
     once = holdfast("top", dsn=database)
     assert once.code == 0
-    for part in ("queues", "workers that hold jobs", "died last", "lost", "no such address"):
+    for part in ("queues", "workers", "died last", "lost", "no such address"):
         assert part in once.stdout
     live = on_terminal(
         "top", "--every", "0.5", dsn=database, until=lambda shown: shown.count("holdfast top") > 2

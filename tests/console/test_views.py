@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from psycopg.conninfo import make_conninfo
 
@@ -70,7 +72,59 @@ def test_lines_are_counted_no_further_than_asked(shop: Shop) -> None:
     assert not run(shop.app, views.stats(5)).capped
 
 
-def test_workers_are_those_that_hold_jobs(shop: Shop, clock: Clock) -> None:
+def test_workers_are_busy_idle_or_lost(shop: Shop, clock: Clock) -> None:
+    since = clock.freeze()
+    shop.running("one", worker="ann")
+    for worker in ("ann", "bob", "cid", "dan"):
+        shop.store.report_worker(worker, ["now", "mail"], 3, host="h", pid=7, version="1", running_s=60)
+    shop.running("two", worker="by hand")
+    shop.store.report_worker("dan", ["now"], 3, stopped=True)
+    clock.advance(29.9)
+    shop.store.report_worker("ann", ["now", "mail"], 3, host="h", pid=7, version="1", running_s=89.9)
+    shop.store.report_worker("bob", ["now", "mail"], 3, host="h", pid=7, version="1", running_s=89.9)
+    clock.advance(0.1)
+    seen = run(shop.app, views.workers()).workers
+    assert [(worker.worker_id, worker.status, worker.jobs) for worker in seen] == [
+        ("ann", "busy", 1),
+        ("by hand", "busy", 1),
+        ("bob", "idle", 0),
+        ("cid", "lost", 0),
+    ]
+    bob = seen[2]
+    assert (bob.queues, bob.capacity, bob.host, bob.pid, bob.version) == (("now", "mail"), 3, "h", 7, "1")
+    assert bob.started_at == since - timedelta(seconds=60)
+    assert bob.seen_at == since + timedelta(seconds=29.9)
+    assert (bob.job_ids, bob.oldest_at, bob.lease_until) == ((), None, None)
+    assert (seen[1].host, seen[1].capacity, seen[1].started_at) == (None, None, None)
+
+
+def test_a_lost_worker_is_lost_though_it_holds_jobs_and_one_that_stopped_is_seen_while_it_does(
+    shop: Shop, clock: Clock
+) -> None:
+    clock.freeze()
+    for worker in ("ann", "bob"):
+        shop.running(f"of {worker}", worker=worker)
+        shop.store.report_worker(worker, ["now"], 1)
+    shop.store.report_worker("bob", ["now"], 1, stopped=True)
+    clock.advance(30)
+    seen = run(shop.app, views.workers()).workers
+    assert [(worker.worker_id, worker.status) for worker in seen] == [("ann", "lost"), ("bob", "busy")]
+
+
+def test_a_worker_that_starts_again_under_its_name_has_a_new_start(shop: Shop, clock: Clock) -> None:
+    clock.freeze()
+    shop.store.report_worker("ann", ["q"], 1, pid=1)
+    shop.store.report_worker("ann", ["q"], 1, pid=1, stopped=True)
+    again = clock.advance(100)
+    shop.store.report_worker("ann", ["q"], 1, pid=1)
+    (seen,) = run(shop.app, views.workers()).workers
+    assert (seen.status, seen.started_at) == ("idle", again)
+    other = clock.advance(5)
+    shop.store.report_worker("ann", ["q"], 1, pid=2)
+    assert run(shop.app, views.workers()).workers[0].started_at == other
+
+
+def test_whoever_holds_jobs_is_a_worker(shop: Shop, clock: Clock) -> None:
     clock.freeze()
     first = shop.running("one", worker="ann")
     clock.advance(10)
@@ -83,6 +137,7 @@ def test_workers_are_those_that_hold_jobs(shop: Shop, clock: Clock) -> None:
     ann, bob = seen.workers
     assert (ann.worker_id, ann.jobs, ann.cancelling, ann.lapsed) == ("ann", 2, 1, 1)
     assert (ann.queues, ann.job_ids) == (("now",), ("one", "two"))
+    assert ann.oldest_at is not None
     assert ((seen.at - ann.oldest_at).total_seconds(), (seen.at - ann.seen_at).total_seconds()) == (75, 65)
     assert (bob.worker_id, bob.lapsed) == ("bob", 1)
 

@@ -52,6 +52,7 @@ MAY_CALL = {
     "is_trace_enabled": "WVA",
     "trace_level": "WVA",
     "crash_concern_threshold": "WVA",
+    "report_worker": "WA",
     "get_job": "VA",
     "get_job_stats": "VA",
     "get_queue_stats": "VA",
@@ -92,6 +93,8 @@ MAY_READ = {
     "resources": "VA",
     "holds": "VA",
     "settings": "VA",
+    "workers": "VA",
+    "history": "VA",
     # So that whoever connects can tell whether the installation fits its release.
     "migrations": "PWVA",
     "installation": "PWVA",
@@ -100,6 +103,7 @@ MAY_READ = {
     "job_names": "",
     "job_waits": "",
     "job_errors": "",
+    "upkeep_progress": "",
 }
 
 TABLE_RIGHTS = ("select", "insert", "update", "delete", "truncate", "references", "trigger")

@@ -25,6 +25,9 @@ TABLES = (
     "queues",
     "settings",
     "jobs_trace",
+    "workers",
+    "history",
+    "upkeep_progress",
 )
 
 

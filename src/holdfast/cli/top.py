@@ -88,7 +88,7 @@ def _view(app: Holdfast, schema: str, width: int) -> RenderableType:
     busiest = sorted(each, key=lambda queue: -(queue.due_jobs + queue.held_jobs))[:ROWS]
     for title, listing in (
         ("queues", queues.listing(replace(lines, queues=tuple(busiest)), ROWS)),
-        ("workers that hold jobs", workers.listing(holders)),
+        ("workers", workers.listing(holders)),
         ("died last", Listing(job_lines.COLUMNS, [job_lines.cells(job, short=True) for job in dead])),
     ):
         parts += [Text(), Text(title, style="dim")]

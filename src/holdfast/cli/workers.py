@@ -1,4 +1,4 @@
-"""`holdfast workers`: who holds jobs."""
+"""`holdfast workers`: who works, what they hold, who is lost."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from holdfast.cli.choosing import database_options, opened
 from holdfast.cli.listing import Column, Listing, ago, as_line, duration, json_option, show, watch_options
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from holdfast.console.views import Workers
+    from holdfast.store.calls.watching import WorkerRow
 
 COLUMNS = (
     Column("worker", gives_way=True),
+    Column("status"),
     Column("jobs", right=True),
     Column("queues", gives_way=True),
     Column("oldest", right=True, left_out=2),
@@ -31,10 +35,12 @@ COLUMNS = (
 def command(
     limit: int, as_json: bool, watch: bool, every: float, database_url: str | None, schema: str
 ) -> None:
-    """Print the workers that hold jobs.
+    """Print the workers that are there, busy or idle, and those that are lost.
 
-    Idle ones leave no trace in the database. OLDEST is how long the longest job is held, SEEN how long ago
-    the worker last claimed a job or extended a lease, LEASE how long the first of its leases still lasts.
+    A worker says every ten seconds that it is there; after half a minute without a word it is lost, and a
+    day later forgotten. Whoever claims jobs by hand is listed while it holds some. JOBS is how many it holds,
+    of how many it takes at once, OLDEST how long it has held one, SEEN how long ago it beat, claimed or
+    extended a lease, LEASE how long the first of its leases still lasts.
     """
     from holdfast.console import run
     from holdfast.console.views import workers
@@ -48,11 +54,12 @@ def listing(seen: Workers) -> Listing:
     rows = [
         (
             worker.worker_id,
-            f"{worker.jobs:,}",
+            worker.status,
+            f"{worker.jobs:,}" + ("" if worker.capacity is None else f"/{worker.capacity:,}"),
             ", ".join(worker.queues),
             ago(worker.oldest_at, seen.at),
             ago(worker.seen_at, seen.at),
-            "lapsed" if worker.lapsed else duration((worker.lease_until - seen.at).total_seconds()),
+            _lease(worker, seen.at),
             ", ".join(worker.job_ids) + (", …" if worker.jobs > len(worker.job_ids) else ""),
         )
         for worker in seen.workers
@@ -60,6 +67,7 @@ def listing(seen: Workers) -> Listing:
     lines = [
         as_line(
             worker_id=worker.worker_id,
+            status=worker.status,
             jobs=worker.jobs,
             cancelling=worker.cancelling,
             lapsed=worker.lapsed,
@@ -68,7 +76,18 @@ def listing(seen: Workers) -> Listing:
             seen_at=worker.seen_at,
             lease_until=worker.lease_until,
             job_ids=worker.job_ids,
+            host=worker.host,
+            pid=worker.pid,
+            version=worker.version,
+            capacity=worker.capacity,
+            started_at=worker.started_at,
         )
         for worker in seen.workers
     ]
-    return Listing(COLUMNS, rows, lines, [] if rows else ["No worker holds a job."])
+    return Listing(COLUMNS, rows, lines, [] if rows else ["No worker is there."])
+
+
+def _lease(worker: WorkerRow, at: datetime) -> str:
+    if worker.lapsed:
+        return "lapsed"
+    return "" if worker.lease_until is None else duration((worker.lease_until - at).total_seconds())

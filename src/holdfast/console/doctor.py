@@ -236,13 +236,13 @@ def _workers(schema: str) -> Steps[list[Finding]]:
     lapsed = [
         worker
         for worker in seen.workers
-        if worker.lapsed and (seen.at - worker.lease_until).total_seconds() > SWEPT_WITHIN_S
+        if worker.lapsed and _since(worker.lease_until, seen.at) > SWEPT_WITHIN_S
     ]
     found = [
         _problem(
             "workers",
             f"{worker.worker_id} is gone with {_jobs_in_words(worker.lapsed)} whose lease lapsed "
-            f"{_length((seen.at - worker.lease_until).total_seconds())} ago, and nobody has taken them back",
+            f"{_length(_since(worker.lease_until, seen.at))} ago, and nobody has taken them back",
             "start a worker: every claim takes back what lapsed",
         )
         for worker in lapsed
@@ -261,6 +261,16 @@ def _workers(schema: str) -> Steps[list[Finding]]:
         )
         for worker, job_ids in stuck.items()
         if worker not in gone
+    ]
+    lost = [worker for worker in seen.workers if worker.status == "lost" and worker.worker_id not in gone]
+    found += [
+        _note(
+            "workers",
+            f"{worker.worker_id} has not said a word for {_length(_since(worker.seen_at, seen.at))}, "
+            "and not that it stops",
+            f"see whether process {worker.pid} on {worker.host} is there; if not, nothing is to be done",
+        )
+        for worker in lost[:5]
     ]
     held = sum(worker.jobs for worker in seen.workers)
     return found or [_ok("workers", f"{len(seen.workers)} hold {_jobs_in_words(held)}")]

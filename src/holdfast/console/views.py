@@ -20,6 +20,9 @@ MOST_COUNTED: Final = 10_000
 MOST_GLANCED: Final = 1000
 """The same, for whoever looks all the time."""
 
+LOST_S: Final = 30.0
+"""A worker that says it is there every ten seconds, and has not for so long, is lost."""
+
 MOST_TRACED: Final = 1000
 MOST_RELATIVES: Final = 100
 MINUTE_S: Final = 60.0
@@ -62,7 +65,7 @@ class Queues:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """The workers that hold jobs, and the moment that was so. Idle ones are not known to the database."""
+    """The workers that are there, busy or idle, those that are lost, and the moment that was so."""
 
     at: datetime
     workers: tuple[WorkerRow, ...]
@@ -140,8 +143,8 @@ def queues(counted_to: int = MOST_COUNTED) -> Steps[Queues]:
 
 
 def workers(limit: int = 1000) -> Steps[Workers]:
-    """Who holds jobs."""
-    found = yield from ask(watching.list_workers(limit))
+    """Who works, and who is lost."""
+    found = yield from ask(watching.list_workers(limit, LOST_S))
     at = yield from ask(watching.database_clock())
     return Workers(at, tuple(found))
 

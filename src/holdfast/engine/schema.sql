@@ -43,6 +43,23 @@ create table archived_jobs (
   autovacuum_vacuum_insert_scale_factor=0.05,
   autovacuum_analyze_scale_factor=0.05
 );
+create table history (
+  minute timestamp with time zone not null,
+  queue text not null,
+  completed integer not null default 0,
+  dead integer not null default 0,
+  cancelled integer not null default 0,
+  expired integer not null default 0,
+  waits integer[],
+  runs integer[],
+  depth integer,
+  oldest_s double precision,
+  constraint history_pkey PRIMARY KEY (minute, queue)
+) with (
+  fillfactor=80,
+  autovacuum_vacuum_scale_factor=0.02,
+  autovacuum_vacuum_threshold=1000
+);
 create table holds (
   kind text not null,
   key text not null,
@@ -172,6 +189,32 @@ create table settings (
   constraint there_is_one_row CHECK (only_row),
   constraint threshold_is_positive CHECK (crash_concern_threshold > 0),
   constraint trace_levels_are_three CHECK (trace_level = ANY (ARRAY['off'::text, 'exceptions'::text, 'all'::text]))
+);
+create table upkeep_progress (
+  only_row boolean not null default true,
+  rolled_to timestamp with time zone not null,
+  closed_to timestamp with time zone not null,
+  sampled_at timestamp with time zone not null,
+  constraint upkeep_progress_pkey PRIMARY KEY (only_row),
+  constraint upkeep_has_one_row CHECK (only_row)
+) with (
+  fillfactor=50
+);
+create table workers (
+  worker_id text not null,
+  host text,
+  pid integer,
+  version text,
+  queues text[] not null,
+  capacity integer not null,
+  started_at timestamp with time zone not null,
+  seen_at timestamp with time zone not null,
+  stopped_at timestamp with time zone,
+  constraint workers_pkey PRIMARY KEY (worker_id)
+) with (
+  fillfactor=50,
+  autovacuum_vacuum_scale_factor=0,
+  autovacuum_vacuum_threshold=1000
 );
 
 CREATE INDEX archived_jobs_by_end ON archived_jobs USING brin (finalized_at) WITH (pages_per_range='32');
@@ -628,6 +671,9 @@ create function release_resources(p_job_id text, p_keys text[] DEFAULT NULL::tex
 create function report_progress(p_job_id text, p_lease_id text, p_done double precision, p_total double precision DEFAULT NULL::double precision, p_message text DEFAULT NULL::text)
   returns boolean
   language plpgsql volatile security definer set search_path from current;
+create function report_worker(p_worker_id text, p_queues text[], p_capacity integer, p_host text DEFAULT NULL::text, p_pid integer DEFAULT NULL::integer, p_version text DEFAULT NULL::text, p_running_seconds double precision DEFAULT 0, p_stopped boolean DEFAULT false)
+  returns void
+  language plpgsql volatile security definer set search_path from current;
 create function requeue_job(p_job_id text, p_available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_error text DEFAULT ''::text, p_lease_id text DEFAULT NULL::text, p_worker_id text DEFAULT NULL::text)
   returns job_state
   language plpgsql volatile security definer set search_path from current;
@@ -693,6 +739,7 @@ create function trace_level()
   language sql stable security definer set search_path from current;
 
 grant usage on schema holdfast to holdfast_admin;
+grant select on history to holdfast_admin;
 grant select on holds to holdfast_admin;
 grant select on installation to holdfast_admin;
 grant select on job_details to holdfast_admin;
@@ -704,6 +751,7 @@ grant select on migrations to holdfast_admin;
 grant select on queues to holdfast_admin;
 grant select on resources to holdfast_admin;
 grant select on settings to holdfast_admin;
+grant select on workers to holdfast_admin;
 grant execute on routine _clock() to holdfast_admin;
 grant execute on routine acknowledge_cancellation(text,boolean,text,text) to holdfast_admin;
 grant execute on routine acquire_resources(text,text[],text,text) to holdfast_admin;
@@ -741,6 +789,7 @@ grant execute on routine pause_queue(text) to holdfast_admin;
 grant execute on routine release_job(text,text,text) to holdfast_admin;
 grant execute on routine release_resources(text,text[],text,text) to holdfast_admin;
 grant execute on routine report_progress(text,text,double precision,double precision,text) to holdfast_admin;
+grant execute on routine report_worker(text,text[],integer,text,integer,text,double precision,boolean) to holdfast_admin;
 grant execute on routine requeue_job(text,timestamp with time zone,text,text,text) to holdfast_admin;
 grant execute on routine reschedule_job(text,text,text,text,text[],timestamp with time zone,jsonb,text,jsonb) to holdfast_admin;
 grant execute on routine reschedule_unheld_job(text,text,text,text[],timestamp with time zone,jsonb) to holdfast_admin;
@@ -769,6 +818,7 @@ grant execute on routine normalize_wait_for(text[]) to holdfast_producer;
 grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp with time zone,timestamp with time zone,text,integer,text[],text[],integer,text,double precision,double precision,jsonb,bytea,timestamp with time zone) to holdfast_producer;
 grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text) to holdfast_producer;
 grant usage on schema holdfast to holdfast_viewer;
+grant select on history to holdfast_viewer;
 grant select on holds to holdfast_viewer;
 grant select on installation to holdfast_viewer;
 grant select on job_details to holdfast_viewer;
@@ -780,6 +830,7 @@ grant select on migrations to holdfast_viewer;
 grant select on queues to holdfast_viewer;
 grant select on resources to holdfast_viewer;
 grant select on settings to holdfast_viewer;
+grant select on workers to holdfast_viewer;
 grant execute on routine _clock() to holdfast_viewer;
 grant execute on routine count_ended_jobs(double precision,integer) to holdfast_viewer;
 grant execute on routine crash_concern_threshold() to holdfast_viewer;
@@ -818,6 +869,7 @@ grant execute on routine normalize_wait_for(text[]) to holdfast_worker;
 grant execute on routine release_job(text,text,text) to holdfast_worker;
 grant execute on routine release_resources(text,text[],text,text) to holdfast_worker;
 grant execute on routine report_progress(text,text,double precision,double precision,text) to holdfast_worker;
+grant execute on routine report_worker(text,text[],integer,text,integer,text,double precision,boolean) to holdfast_worker;
 grant execute on routine requeue_job(text,timestamp with time zone,text,text,text) to holdfast_worker;
 grant execute on routine reschedule_job(text,text,text,text,text[],timestamp with time zone,jsonb,text,jsonb) to holdfast_worker;
 grant execute on routine resource_capacity(text) to holdfast_worker;

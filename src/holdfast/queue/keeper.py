@@ -5,6 +5,8 @@ call extends what is still held and tells about the rest: cancelled, taken over,
 It is made three times within a lease, and at once when a signal says that somebody ended or cancelled a
 job of some stream. Where there are no signals, because none gets through or because they are switched off,
 it is made every 0.8 s for the jobs of workers, who promise to see a cancellation within a second.
+
+Every ten seconds the keeper of a worker says that the worker is there (`beats`), and when it stops, that too.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from math import inf
 from time import monotonic
 from typing import Final, TypeAlias
 
+from holdfast.queue.beats import EVERY_S, LAST_S, Beat
 from holdfast.queue.stream import OpenStream
 from holdfast.store import SyncStore
 
@@ -47,7 +50,10 @@ class Keeper:
         schema: str,
         on_news: Callable[[OpenStream], None],
         hears_signals: Callable[[], bool] = lambda: True,
+        beat: Beat | None = None,
     ) -> None:
+        self._beat = beat
+        self._beat_at = inf if beat is None else monotonic()
         self._store = SyncStore(dsn, schema=schema, max_size=1)
         self._on_news = on_news
         self._hears_signals = hears_signals
@@ -82,14 +88,20 @@ class Keeper:
             self._wake.notify()
 
     def stop(self) -> None:
-        """Let go of everything: what is not settled lapses. Returns without waiting for the database."""
+        """Let go of everything: what is not settled lapses. Returns without waiting for the database.
+
+        A worker's last word is said when its jobs are handed back, by `join`.
+        """
         with self._lock:
             self._stopping = True
             self._wake.notify()
 
     def join(self, timeout_s: float) -> None:
         """Wait until the thread is gone, and close its connection."""
+        until = monotonic() + timeout_s
         self._thread.join(timeout_s)
+        if self._beat is not None and not self._thread.is_alive():
+            self._say_goodbye(self._beat, min(LAST_S, until - monotonic()))
         self._store.close()
 
     def _run(self) -> None:
@@ -100,10 +112,14 @@ class Keeper:
                 self._extend(streams)
                 if self._workers:
                     self._signals_are_sent = self._store.is_notify_enabled(timeout_s=UNTOLD_S)
+                if self._beat is not None and monotonic() >= self._beat_at:
+                    self._store.run(self._beat.call(LAST_S))
+                    self._beat_at = monotonic() + EVERY_S
             except Exception as error:
                 if not self._failing:
                     self._failing = True
                     logger.warning("leases cannot be extended: %s; trying again until it works", error)
+                self._beat_at = max(self._beat_at, monotonic() + RETRY_S)
                 with self._lock:
                     self._asked_at = min(self._asked_at, monotonic() + RETRY_S)
             else:
@@ -116,7 +132,8 @@ class Keeper:
         """Wait until it is time to look again: the streams to look at, or None at the end."""
         with self._lock:
             while not self._stopping:
-                due = min(looked_at + self._every_s(), max(self._asked_at, looked_at + SPACING_S))
+                asked_at = min(self._asked_at, self._beat_at)
+                due = min(looked_at + self._every_s(), max(asked_at, looked_at + SPACING_S))
                 wait_s = due - monotonic()
                 if wait_s <= 0:
                     self._asked_at = inf
@@ -131,6 +148,14 @@ class Keeper:
         every_s = min(self._leases, default=inf) / PER_LEASE
         untold = self._workers and not (self._signals_are_sent and self._hears_signals())
         return min(every_s, UNTOLD_S) if untold else every_s
+
+    def _say_goodbye(self, beat: Beat, timeout_s: float) -> None:
+        if timeout_s <= 0:
+            return
+        try:
+            self._store.run(beat.call(timeout_s, stopped=True))
+        except Exception as error:
+            logger.info("nobody could be told that worker %s has stopped: %s", beat.worker_id, error)
 
     def _extend(self, streams: list[OpenStream]) -> None:
         by_lease: defaultdict[float, list[Holding]] = defaultdict(list)

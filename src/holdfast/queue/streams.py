@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Final
 
 from holdfast.errors import QueueClosed
+from holdfast.queue.beats import Beat
 from holdfast.queue.feeder import Feeder
 from holdfast.queue.feeding import ACTIVE_S, Feeding
 from holdfast.queue.keeper import Keeper
@@ -37,7 +38,9 @@ class Streams:
         poll_s: float,
         active_s: float = ACTIVE_S,
         feeder: Callable[[str, str], Feeding] = Feeder.share,
+        beat: Beat | None = None,
     ) -> None:
+        self._beat = beat
         self._new_feeder = feeder
         self._dsn = dsn
         self._schema = schema
@@ -66,7 +69,9 @@ class Streams:
                 raise QueueClosed("the queue is closed: no stream can be opened")
             if self._feeder is None or self._keeper is None:
                 self._feeder = self._new_feeder(self._dsn, self._schema)
-                self._keeper = Keeper(self._dsn, self._schema, self.news, self._feeder.hears_signals)
+                self._keeper = Keeper(
+                    self._dsn, self._schema, self.news, self._feeder.hears_signals, self._beat
+                )
                 self._forget_freed = self._feeder.on_freed(self._keeper.look)
             self._open.add(stream)
             # Under the lock, so that a close meanwhile does not end it before it has begun.

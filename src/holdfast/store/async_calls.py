@@ -92,3 +92,4 @@ class AsyncCalls(ABC):
     is_notify_enabled = asynchronous(operating.is_notify_enabled)
     set_crash_concern_threshold = asynchronous(operating.set_crash_concern_threshold)
     crash_concern_threshold = asynchronous(operating.crash_concern_threshold)
+    report_worker = asynchronous(operating.report_worker)

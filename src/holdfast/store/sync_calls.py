@@ -92,3 +92,4 @@ class SyncCalls(ABC):
     is_notify_enabled = blocking(operating.is_notify_enabled)
     set_crash_concern_threshold = blocking(operating.set_crash_concern_threshold)
     crash_concern_threshold = blocking(operating.crash_concern_threshold)
+    report_worker = blocking(operating.report_worker)

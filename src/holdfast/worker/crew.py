@@ -19,6 +19,7 @@ from holdfast.domain.job import ClaimedJob
 from holdfast.domain.outcome import Outcome, Reason, Verdict
 from holdfast.domain.states import JobState
 from holdfast.errors import QueueClosed
+from holdfast.queue.beats import Beat
 from holdfast.queue.loop_feeder import LoopFeeder
 from holdfast.queue.stream import Ended as StreamOver
 from holdfast.queue.stream import OpenStream
@@ -80,7 +81,12 @@ class Crew:
         self._children: ChildLane | None = None
         self._size = sum(queues.values())
         self._streams = Streams(
-            dsn, schema, poll_s=settings.poll_idle, active_s=settings.poll_active, feeder=LoopFeeder
+            dsn,
+            schema,
+            poll_s=settings.poll_idle,
+            active_s=settings.poll_active,
+            feeder=LoopFeeder,
+            beat=Beat(worker_id, queues),
         )
         self._arrived = asyncio.Event()
         self._failed = asyncio.Event()

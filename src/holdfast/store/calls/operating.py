@@ -7,7 +7,8 @@ from typing import Final
 
 from holdfast.errors import InvalidArgument
 from holdfast.store import arguments
-from holdfast.store.call import Call, only_value, statement
+from holdfast.store.arguments import Duration
+from holdfast.store.call import Call, Rows, only_value, statement
 
 TRACE_LEVELS: Final = ("off", "exceptions", "all")
 
@@ -29,6 +30,17 @@ SET_NOTIFY: Final = statement("set_notify", p_enabled="boolean")
 IS_NOTIFY_ENABLED: Final = statement("is_notify_enabled")
 SET_CRASH_CONCERN_THRESHOLD: Final = statement("set_crash_concern_threshold", p_threshold="integer")
 CRASH_CONCERN_THRESHOLD: Final = statement("crash_concern_threshold")
+REPORT_WORKER: Final = statement(
+    "report_worker",
+    p_worker_id="text",
+    p_queues="text[]",
+    p_capacity="integer",
+    p_host="text",
+    p_pid="integer",
+    p_version="text",
+    p_running_seconds="double precision",
+    p_stopped="boolean",
+)
 
 
 def acquire_resources(
@@ -127,6 +139,36 @@ def set_crash_concern_threshold(threshold: int, *, timeout_s: float | None = Non
 def crash_concern_threshold(*, timeout_s: float | None = None) -> Call[int]:
     """How many lapsed leases in a row set a job aside."""
     return Call(CRASH_CONCERN_THRESHOLD, (), only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def report_worker(
+    worker_id: str,
+    queues: Iterable[str],
+    capacity: int,
+    *,
+    host: str | None = None,
+    pid: int | None = None,
+    version: str | None = None,
+    running_s: Duration = 0.0,
+    stopped: bool = False,
+    timeout_s: float | None = None,
+) -> Call[None]:
+    """Say that a worker is there, or has stopped; after half a minute without a word it counts as lost."""
+    parameters = (
+        arguments.text(worker_id, "worker_id"),
+        arguments.queues(queues, "queues"),
+        arguments.whole(capacity, "capacity"),
+        arguments.optional_text(host, "host"),
+        arguments.whole(pid, "pid", least=0),
+        arguments.optional_text(version, "version"),
+        arguments.duration(running_s, "running_s"),
+        arguments.flag(stopped, "stopped"),
+    )
+    return Call(REPORT_WORKER, parameters, _nothing, idempotent=True, timeout_s=timeout_s)
+
+
+def _nothing(_: Rows) -> None:
+    """A function that returns void."""
 
 
 def _of_job(

@@ -22,13 +22,24 @@ _TRACE: Final = Statement(
 
 _WORKERS: Final = Statement(
     "list_workers",
-    "select assignee_id, count(*), count(*) filter (where state = 'CANCELLING'), "
-    "count(*) filter (where lease_expires_at <= {schema}._clock()), array_agg(distinct next_need), "
-    "min(assigned_at), max(greatest(assigned_at, extended_at)), min(lease_expires_at), "
-    "(array_agg(job_id order by assigned_at, number))[1:5] "
+    "with held as (select assignee_id, count(*) as jobs, "
+    "count(*) filter (where state = 'CANCELLING') as cancelling, "
+    "count(*) filter (where lease_expires_at <= {schema}._clock()) as lapsed, "
+    "array_agg(distinct next_need) as queues, min(assigned_at) as oldest_at, "
+    "max(greatest(assigned_at, extended_at)) as seen_at, min(lease_expires_at) as lease_until, "
+    "(array_agg(job_id order by assigned_at, number))[1:5] as job_ids "
     "from (select * from {schema}.jobs_with_status "
-    "where state in ('RUNNING', 'CANCELLING') limit 100000) as job "
-    "group by assignee_id order by assignee_id limit %s::integer",
+    "where state in ('RUNNING', 'CANCELLING') limit 100000) as job group by assignee_id), "
+    "beating as (select * from {schema}.workers where stopped_at is null "
+    "or worker_id in (select assignee_id from held)) "
+    "select coalesce(worker_id, assignee_id), case "
+    "when stopped_at is null "
+    "and beating.seen_at <= {schema}._clock() - %s::double precision * interval '1 second' "
+    "then 'lost' when jobs is null then 'idle' else 'busy' end, "
+    "coalesce(jobs, 0), coalesce(cancelling, 0), coalesce(lapsed, 0), coalesce(beating.queues, held.queues), "
+    "oldest_at, greatest(beating.seen_at, held.seen_at), lease_until, coalesce(job_ids, '{}'), "
+    "host, pid, version, capacity, started_at "
+    "from held full join beating on worker_id = assignee_id order by jobs is null, 1 limit %s::integer",
 )
 
 _HOLDS: Final = Statement(
@@ -123,18 +134,31 @@ class TraceEvent:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A worker that holds jobs. `seen_at` is its last claim or extension of a lease."""
+    """A worker that says it is there, or that holds jobs.
+
+    `status`: busy, idle, or lost, if it said so once and is silent now. Whoever claims by hand says nothing
+    of itself: it is busy while it holds jobs, and has no host, capacity or start.
+    """
 
     worker_id: str
+    status: str
     jobs: int
     cancelling: int
     lapsed: int
     queues: tuple[str, ...]
-    oldest_at: datetime
+    """Those it serves, or for one that says nothing those of its jobs."""
+    oldest_at: datetime | None
+    """Since when it holds the job it has held longest."""
     seen_at: datetime
-    lease_until: datetime
+    """Its last beat, claim or extension of a lease."""
+    lease_until: datetime | None
     job_ids: tuple[str, ...]
     """The first few, those held longest first."""
+    host: str | None
+    pid: int | None
+    version: str | None
+    capacity: int | None
+    started_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +201,10 @@ def trace_of(job_id: str, limit: int, *, timeout_s: float | None = None) -> Call
     return Call(_TRACE, parameters, _events, idempotent=True, timeout_s=timeout_s)
 
 
-def list_workers(limit: int, *, timeout_s: float | None = None) -> Call[list[WorkerRow]]:
-    """The workers that hold jobs. Index: jobs_held."""
-    return Call(_WORKERS, (arguments.whole(limit, "limit"),), _workers, idempotent=True, timeout_s=timeout_s)
+def list_workers(limit: int, lost_s: float, *, timeout_s: float | None = None) -> Call[list[WorkerRow]]:
+    """The workers that beat or hold jobs; lost are those silent for so long. Index: jobs_held."""
+    parameters = (arguments.duration(lost_s, "lost_s", positive=True), arguments.whole(limit, "limit"))
+    return Call(_WORKERS, parameters, _workers, idempotent=True, timeout_s=timeout_s)
 
 
 def list_holds(limit: int, *, timeout_s: float | None = None) -> Call[list[HoldRow]]:
@@ -263,10 +288,14 @@ def _events(answer: Rows) -> list[TraceEvent]:
 
 
 def _workers(answer: Rows) -> list[WorkerRow]:
-    return [
-        WorkerRow(name, jobs, cancelling, lapsed, tuple(queues), oldest, seen, lease, tuple(job_ids))
-        for name, jobs, cancelling, lapsed, queues, oldest, seen, lease, job_ids in answer
-    ]
+    found: list[WorkerRow] = []
+    for *first, queues, oldest, seen, lease, job_ids, host, pid, version, capacity, started in answer:
+        name, status, jobs, cancelling, lapsed = first
+        counts = (jobs, cancelling, lapsed)
+        since = (oldest, seen, lease)
+        itself = (host, pid, version, capacity, started)
+        found.append(WorkerRow(name, status, *counts, tuple(queues), *since, tuple(job_ids), *itself))
+    return found
 
 
 def _mapping(answer: Rows) -> dict[str, int]:
