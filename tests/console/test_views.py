@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -10,6 +10,7 @@ from psycopg.conninfo import make_conninfo
 from holdfast.app import Holdfast
 from holdfast.console import run, views
 from holdfast.domain.job import NewJob
+from holdfast.domain.outcome import Completed
 from holdfast.domain.states import JobState
 from holdfast.errors import JobNotFound
 from tests.clock import Clock
@@ -172,6 +173,44 @@ def test_figures_say_what_ended_lately(shop: Shop, clock: Clock) -> None:
     assert (seen.dead, seen.due, seen.oldest_due_at) == (1, 0, None)
 
 
+def test_the_history_has_a_point_for_every_minute_until_now(shop: Shop, clock: Clock) -> None:
+    noon = clock.freeze(datetime(2035, 6, 1, 12, tzinfo=UTC))
+    while shop.store.upkeep():
+        pass
+    for number in range(100):
+        shop.submit(f"job {number}", queue="once")
+        clock.advance(0.010 if number < 90 else 0.500)
+        (job,) = shop.store.claim_jobs("ann", ["once"], 1)
+        shop.store.settle_jobs([(job.job_id, job.lease_id, Completed())])
+    shop.submit("waiting")
+    clock.advance(120)
+    shop.store.upkeep()
+    seen = run(shop.app, views.history(5))
+    assert (seen.step_s, [point.at for point in seen.points]) == (
+        60,
+        [noon + timedelta(minutes=minute) for minute in range(-2, 3)],
+    )
+    ended, now = seen.points[2], seen.points[-1]
+    assert (ended.completed, ended.dead) == (100, 0)
+    assert ended.wait_p50_s == pytest.approx(0.010, rel=0.2)
+    assert ended.wait_p95_s == pytest.approx(0.500, rel=0.2)
+    assert ended.run_p50_s == pytest.approx(0, abs=0.001)
+    assert ended.depth == 0
+    assert (now.completed, now.wait_p50_s, now.depth, now.oldest_s) == (0, None, 1, 120)
+    assert (seen.points[0].completed, seen.points[0].depth) == (0, None)
+
+
+def test_a_long_history_has_few_points(shop: Shop, clock: Clock) -> None:
+    clock.freeze()
+    shop.ended("a")
+    clock.advance(100)
+    shop.store.upkeep()
+    for minutes, step_s, points in ((240, 60, 240), (241, 120, 121), (10080, 2520, 240)):
+        seen = run(shop.app, views.history(minutes))
+        assert (seen.step_s, len(seen.points)) == (step_s, points)
+        assert sum(point.completed for point in seen.points) == 1
+
+
 def test_readers_may_see_all_of_it(shop: Shop, database: str) -> None:
     shop.store.submit_jobs([NewJob(job_id="a", singleton_key="k")])
     with Holdfast(make_conninfo(database, options="-c role=holdfast_viewer")) as app:
@@ -180,3 +219,4 @@ def test_readers_may_see_all_of_it(shop: Shop, database: str) -> None:
         assert run(app, views.workers()).workers == ()
         assert [each.key for each in run(app, views.resources())] == ["k"]
         assert run(app, views.stats()).due == 1
+        assert len(run(app, views.history()).points) == 60

@@ -53,6 +53,8 @@ MAY_CALL = {
     "trace_level": "WVA",
     "crash_concern_threshold": "WVA",
     "report_worker": "WA",
+    "upkeep": "WA",
+    "get_history": "VA",
     "get_job": "VA",
     "get_job_stats": "VA",
     "get_queue_stats": "VA",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from typing import Any
@@ -11,10 +12,13 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.console import arun
+from holdfast.console.upkeep import keep_up
 from holdfast.console.views import Workers, workers
 from holdfast.queue import beats, keeper
+from holdfast.store import Store
 from tests.clock import Clock
-from tests.worker.hands import at_work, until
+from tests.queue.proxy import proxied
+from tests.worker.hands import at_work, drained, until
 from tests.worker.processes import WorkerProcess, eventually
 
 pytestmark = pytest.mark.anyio
@@ -64,3 +68,47 @@ async def test_a_worker_that_was_killed_is_lost_after_half_a_minute(
     clock.advance(beats.EVERY_S * 3 + 1)
     seen: Workers = await arun(hf, workers())
     assert [worker.status for worker in seen.workers] == ["lost"]
+
+
+async def test_a_worker_does_the_upkeep(
+    hf: Holdfast, conn: psycopg.Connection[Any], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @hf.task(name="noop")
+    async def noop() -> None: ...
+
+    monkeypatch.setattr(keeper, "EVERY_S", 0.3)
+    completed = "select from holdfast.history where queue = 'default' and completed = 1"
+    async with at_work(hf) as worker:
+        await noop.aenqueue()
+        await drained(worker)
+        clock.advance(10)
+        await until(lambda: conn.execute(completed).fetchone() is not None)
+
+
+async def test_an_upkeep_that_fails_does_not_keep_the_worker_from_its_leases(
+    hf: Holdfast, conn: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conn.execute("drop function holdfast.upkeep")
+    monkeypatch.setattr(keeper, "EVERY_S", 0.2)
+    async with at_work(hf, lease=30):
+        for _ in range(3):
+            before = await until(lambda: beat_of(conn))
+            await until(lambda: beat_of(conn) != before)  # noqa: B023
+
+
+async def test_the_upkeep_of_a_program_outlives_a_lost_connection(
+    hf: Holdfast, database: str, conn: psycopg.Connection[Any], clock: Clock
+) -> None:
+    progress = "select rolled_to from holdfast.upkeep_progress"
+    with proxied(database) as proxy:
+        store = Store(proxy.dsn)
+        keeping = asyncio.create_task(keep_up(store, 0.05))
+        for _ in range(3):
+            before = conn.execute(progress).fetchone()
+            clock.advance(30)
+            await until(lambda: conn.execute(progress).fetchone() != before)  # noqa: B023
+            proxy.cut_all()
+        assert not keeping.done()
+        keeping.cancel()
+        await asyncio.wait([keeping])
+        await store.close()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 from typing import Final
 
 from holdfast.client.waiting import read
+from holdfast.domain.history import quantile_s
 from holdfast.domain.job import Job
 from holdfast.domain.states import JobState
-from holdfast.store import QueueStats
+from holdfast.store import HistoryStep, QueueStats
 from holdfast.store.calls import operating, reading, searching, watching
 from holdfast.store.calls.watching import HoldRow, TraceEvent, WorkerRow
 from holdfast.store.steps import Steps, ask
@@ -22,6 +24,9 @@ MOST_GLANCED: Final = 1000
 
 LOST_S: Final = 30.0
 """A worker that says it is there every ten seconds, and has not for so long, is lost."""
+
+MOST_POINTS: Final = 240
+"""A history has no more steps than this: each is as many minutes as that takes."""
 
 MOST_TRACED: Final = 1000
 MOST_RELATIVES: Final = 100
@@ -108,6 +113,62 @@ class Glance:
 
     queues: Queues
     ended_last_minute: dict[JobState, int]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """A step of the history, over all queues or of one. Times are read from buckets, to within a fifth."""
+
+    at: datetime
+    completed: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    expired: int = 0
+    wait_p50_s: float | None = None
+    """From due to claimed, for the last run of what ended."""
+    wait_p95_s: float | None = None
+    run_p50_s: float | None = None
+    run_p95_s: float | None = None
+    depth: int | None = None
+    """The most jobs that were due when somebody looked, once a minute; None: nobody did."""
+    oldest_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How things went, a point for each step until now, also for those in which nothing happened."""
+
+    at: datetime
+    step_s: float
+    points: tuple[HistoryPoint, ...]
+
+
+def history(minutes: int = 60, queue: str | None = None) -> Steps[History]:
+    """What the upkeep has counted in the last minutes, a week at most, in few enough points for a chart."""
+    step = ceil(minutes / MOST_POINTS)
+    found = yield from ask(reading.get_history(minutes, step, queue))
+    at = yield from ask(watching.database_clock())
+    known = {point.at: point for point in map(_point, found)}
+    step_s = int(MINUTE_S) * step
+    last_s = at.timestamp() // step_s * step_s
+    every = [at.fromtimestamp(last_s - step_s * back, at.tzinfo) for back in range(ceil(minutes / step))]
+    return History(at, step_s, tuple(known.get(each, HistoryPoint(each)) for each in reversed(every)))
+
+
+def _point(step: HistoryStep) -> HistoryPoint:
+    return HistoryPoint(
+        step.at,
+        step.completed,
+        step.dead,
+        step.cancelled,
+        step.expired,
+        quantile_s(step.waits, 0.5),
+        quantile_s(step.waits, 0.95),
+        quantile_s(step.runs, 0.5),
+        quantile_s(step.runs, 0.95),
+        step.depth,
+        step.oldest_s,
+    )
 
 
 def glance(counted_to: int = MOST_GLANCED) -> Steps[Glance]:

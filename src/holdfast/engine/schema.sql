@@ -356,6 +356,9 @@ create view jobs_with_status (
   number bigint
 );
 
+create function _add_counts(p_some integer[], p_more integer[])
+  returns integer[]
+  language sql immutable parallel safe set search_path from current;
 create function _archive_and_delete_job(p_locked_job jobs_with_status)
   returns jobs_archive
   language plpgsql volatile set search_path from current;
@@ -425,6 +428,9 @@ create function _grants()
 create function _hand_back_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_delays double precision[] DEFAULT NULL::double precision[], p_queues text[] DEFAULT NULL::text[], p_payloads jsonb[] DEFAULT NULL::jsonb[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb, p_carry_over boolean DEFAULT true)
   returns bigint[]
   language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
+create function _history_bounds()
+  returns double precision[]
+  language sql immutable parallel safe set search_path from current;
 create function _job_number(p_job_id text)
   returns bigint
   language sql stable;
@@ -515,6 +521,12 @@ create function _reschedule_locked_job(p_locked_job jobs_with_status, p_worker_i
 create function _resolve(p_job_ids text[], OUT o_ids bigint[], OUT o_named boolean[])
   returns record
   language plpgsql stable set search_path from current;
+create function _roll_up(p_from timestamp with time zone, p_to timestamp with time zone, p_again boolean)
+  returns bigint
+  language plpgsql volatile set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan set search_path from current set work_mem=64MB;
+create function _sample_queues(p_minute timestamp with time zone)
+  returns void
+  language plpgsql volatile set search_path from current;
 create function _set_waits(p_child_id bigint, p_wait_for text[], p_if_parent_fails text)
   returns text[]
   language plpgsql volatile set search_path from current;
@@ -614,6 +626,9 @@ create function extend_leases(p_job_ids text[], p_lease_ids text[], p_seconds do
 create function fail_job(p_job_id text, p_error text, p_lease_id text DEFAULT NULL::text, p_worker_id text DEFAULT NULL::text, p_delay double precision DEFAULT 0, p_permanent boolean DEFAULT false, p_traceback text DEFAULT NULL::text)
   returns job_state
   language plpgsql volatile security definer set search_path from current;
+create function get_history(p_minutes integer DEFAULT 60, p_step_minutes integer DEFAULT 1, p_queue text DEFAULT NULL::text)
+  returns TABLE(at timestamp with time zone, completed bigint, dead bigint, cancelled bigint, expired bigint, waits bigint[], runs bigint[], depth integer, oldest_s double precision)
+  language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path from current;
 create function get_job(p_job_id text)
   returns SETOF job_details
   language plpgsql stable security definer set search_path from current;
@@ -737,6 +752,9 @@ create function tagged_jobs(p_tags text[], p_limit integer DEFAULT 10000)
 create function trace_level()
   returns text
   language sql stable security definer set search_path from current;
+create function upkeep()
+  returns boolean
+  language plpgsql volatile security definer set search_path from current;
 
 grant usage on schema holdfast to holdfast_admin;
 grant select on history to holdfast_admin;
@@ -770,6 +788,7 @@ grant execute on routine delete_jobs(text[],text[],text) to holdfast_admin;
 grant execute on routine extend_lease(text,text,text,integer) to holdfast_admin;
 grant execute on routine extend_leases(text[],text[],double precision) to holdfast_admin;
 grant execute on routine fail_job(text,text,text,text,double precision,boolean,text) to holdfast_admin;
+grant execute on routine get_history(integer,integer,text) to holdfast_admin;
 grant execute on routine get_job(text) to holdfast_admin;
 grant execute on routine get_job_stats(text[]) to holdfast_admin;
 grant execute on routine get_queue_stats(integer) to holdfast_admin;
@@ -811,6 +830,7 @@ grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp w
 grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text) to holdfast_admin;
 grant execute on routine tagged_jobs(text[],integer) to holdfast_admin;
 grant execute on routine trace_level() to holdfast_admin;
+grant execute on routine upkeep() to holdfast_admin;
 grant usage on schema holdfast to holdfast_producer;
 grant select on installation to holdfast_producer;
 grant select on migrations to holdfast_producer;
@@ -834,6 +854,7 @@ grant select on workers to holdfast_viewer;
 grant execute on routine _clock() to holdfast_viewer;
 grant execute on routine count_ended_jobs(double precision,integer) to holdfast_viewer;
 grant execute on routine crash_concern_threshold() to holdfast_viewer;
+grant execute on routine get_history(integer,integer,text) to holdfast_viewer;
 grant execute on routine get_job(text) to holdfast_viewer;
 grant execute on routine get_job_stats(text[]) to holdfast_viewer;
 grant execute on routine get_queue_stats(integer) to holdfast_viewer;
@@ -881,3 +902,4 @@ grant execute on routine stop_job_with_retry(text,text,text,text,text) to holdfa
 grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp with time zone,timestamp with time zone,text,integer,text[],text[],integer,text,double precision,double precision,jsonb,bytea,timestamp with time zone) to holdfast_worker;
 grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text) to holdfast_worker;
 grant execute on routine trace_level() to holdfast_worker;
+grant execute on routine upkeep() to holdfast_worker;

@@ -6,7 +6,8 @@ It is made three times within a lease, and at once when a signal says that someb
 job of some stream. Where there are no signals, because none gets through or because they are switched off,
 it is made every 0.8 s for the jobs of workers, who promise to see a cancellation within a second.
 
-Every ten seconds the keeper of a worker says that the worker is there (`beats`), and when it stops, that too.
+Every ten seconds the keeper of a worker says that the worker is there (`beats`), and when it stops, that too;
+and it does the upkeep of the installation, unless another worker has just done it.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Keeper:
     ) -> None:
         self._beat = beat
         self._beat_at = inf if beat is None else monotonic()
+        self._upkeep_at = inf if beat is None else monotonic() + EVERY_S
         self._store = SyncStore(dsn, schema=schema, max_size=1)
         self._on_news = on_news
         self._hears_signals = hears_signals
@@ -127,12 +129,14 @@ class Keeper:
                     self._failing = False
                     logger.info("leases are extended again")
             self._forget_those_over(streams)
+            if monotonic() >= self._upkeep_at:
+                self._keep_up()
 
     def _wait(self, looked_at: float) -> list[OpenStream] | None:
         """Wait until it is time to look again: the streams to look at, or None at the end."""
         with self._lock:
             while not self._stopping:
-                asked_at = min(self._asked_at, self._beat_at)
+                asked_at = min(self._asked_at, self._beat_at, self._upkeep_at)
                 due = min(looked_at + self._every_s(), max(asked_at, looked_at + SPACING_S))
                 wait_s = due - monotonic()
                 if wait_s <= 0:
@@ -148,6 +152,15 @@ class Keeper:
         every_s = min(self._leases, default=inf) / PER_LEASE
         untold = self._workers and not (self._signals_are_sent and self._hears_signals())
         return min(every_s, UNTOLD_S) if untold else every_s
+
+    def _keep_up(self) -> None:
+        """The upkeep takes a tenth of a second at a time, and must never take the time of a lease."""
+        more = False
+        try:
+            more = self._store.upkeep(timeout_s=min(5.0, max(0.5, self._every_s() / 2)))
+        except Exception as error:
+            logger.info("the upkeep of the database failed: %s; trying again in %.0f s", error, EVERY_S)
+        self._upkeep_at = monotonic() + (SPACING_S if more else EVERY_S)
 
     def _say_goodbye(self, beat: Beat, timeout_s: float) -> None:
         if timeout_s <= 0:

@@ -12,6 +12,7 @@ from holdfast.store.sync_store import SyncStore, SyncStoreOnConnection
 from holdfast.store.values import (
     CancelledJobs,
     Extension,
+    HistoryStep,
     Hold,
     JobStats,
     LeasedJob,
@@ -27,6 +28,7 @@ __all__ = [
     "Call",
     "CancelledJobs",
     "Extension",
+    "HistoryStep",
     "Hold",
     "JobStats",
     "LeasedJob",

@@ -77,6 +77,7 @@ class AsyncCalls(ABC):
     tagged_jobs = asynchronous(reading.tagged_jobs)
     count_ended_jobs = asynchronous(reading.count_ended_jobs)
     list_waiting_jobs = asynchronous(reading.list_waiting_jobs)
+    get_history = asynchronous(reading.get_history)
 
     acquire_resources = asynchronous(operating.acquire_resources)
     release_resources = asynchronous(operating.release_resources)
@@ -93,3 +94,4 @@ class AsyncCalls(ABC):
     set_crash_concern_threshold = asynchronous(operating.set_crash_concern_threshold)
     crash_concern_threshold = asynchronous(operating.crash_concern_threshold)
     report_worker = asynchronous(operating.report_worker)
+    upkeep = asynchronous(operating.upkeep)

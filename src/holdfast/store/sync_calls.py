@@ -77,6 +77,7 @@ class SyncCalls(ABC):
     tagged_jobs = blocking(reading.tagged_jobs)
     count_ended_jobs = blocking(reading.count_ended_jobs)
     list_waiting_jobs = blocking(reading.list_waiting_jobs)
+    get_history = blocking(reading.get_history)
 
     acquire_resources = blocking(operating.acquire_resources)
     release_resources = blocking(operating.release_resources)
@@ -93,3 +94,4 @@ class SyncCalls(ABC):
     set_crash_concern_threshold = blocking(operating.set_crash_concern_threshold)
     crash_concern_threshold = blocking(operating.crash_concern_threshold)
     report_worker = blocking(operating.report_worker)
+    upkeep = blocking(operating.upkeep)

@@ -115,6 +115,23 @@ class QueueStats:
     oldest_due_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryStep:
+    """What ended in a step of time, how long it took (jobs by bucket, see `domain.history`), and the line."""
+
+    at: datetime
+    """Its beginning."""
+    completed: int
+    dead: int
+    cancelled: int
+    expired: int
+    waits: tuple[int, ...]
+    runs: tuple[int, ...]
+    depth: int | None
+    """The most jobs that were due when somebody looked; None: nobody did."""
+    oldest_s: float | None
+
+
 class CancelledJobs(NamedTuple):
     """Ids that were cancelled, and ids that were named but are unknown or finished."""
 

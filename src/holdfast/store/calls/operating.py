@@ -30,6 +30,7 @@ SET_NOTIFY: Final = statement("set_notify", p_enabled="boolean")
 IS_NOTIFY_ENABLED: Final = statement("is_notify_enabled")
 SET_CRASH_CONCERN_THRESHOLD: Final = statement("set_crash_concern_threshold", p_threshold="integer")
 CRASH_CONCERN_THRESHOLD: Final = statement("crash_concern_threshold")
+UPKEEP: Final = statement("upkeep")
 REPORT_WORKER: Final = statement(
     "report_worker",
     p_worker_id="text",
@@ -165,6 +166,11 @@ def report_worker(
         arguments.flag(stopped, "stopped"),
     )
     return Call(REPORT_WORKER, parameters, _nothing, idempotent=True, timeout_s=timeout_s)
+
+
+def upkeep(*, timeout_s: float | None = None) -> Call[bool]:
+    """Do what has to be done every few seconds, unless somebody did it just now; True if there is more."""
+    return Call(UPKEEP, (), only_value, idempotent=True, timeout_s=timeout_s)
 
 
 def _nothing(_: Rows) -> None:

@@ -10,7 +10,7 @@ from holdfast.domain.states import JobState
 from holdfast.store import arguments, rows
 from holdfast.store.arguments import Duration
 from holdfast.store.call import Call, Rows, statement
-from holdfast.store.values import JobStats, QueueStats
+from holdfast.store.values import HistoryStep, JobStats, QueueStats
 
 GET_JOB: Final = statement("get_job", rows.JOB_COLUMNS, p_job_id="text")
 LIST_STUCK_JOBS: Final = statement(
@@ -33,6 +33,13 @@ COUNT_ENDED_JOBS: Final = statement(
 )
 LIST_WAITING_JOBS: Final = statement(
     "list_waiting_jobs", rows.JOB_COLUMNS, p_job_id="text", p_limit="integer"
+)
+GET_HISTORY: Final = statement(
+    "get_history",
+    "at, completed, dead, cancelled, expired, waits, runs, depth, oldest_s",
+    p_minutes="integer",
+    p_step_minutes="integer",
+    p_queue="text",
 )
 TAGGED_JOBS: Final = statement("tagged_jobs", p_tags="text[]", p_limit="integer")
 
@@ -91,6 +98,27 @@ def list_waiting_jobs(job_id: str, limit: int = 1000, *, timeout_s: float | None
     """List the jobs that wait for this one, the first submitted first."""
     parameters = (arguments.text(job_id, "job_id"), arguments.whole(limit, "limit"))
     return Call(LIST_WAITING_JOBS, parameters, rows.jobs, idempotent=True, timeout_s=timeout_s)
+
+
+def get_history(
+    minutes: int = 60, step_minutes: int = 1, queue: str | None = None, *, timeout_s: float | None = None
+) -> Call[list[HistoryStep]]:
+    """How things went in the last minutes, the oldest step first, without those nothing is known of."""
+    parameters = (
+        arguments.whole(minutes, "minutes", most=10_080),
+        arguments.whole(step_minutes, "step_minutes", most=1440),
+        arguments.optional_text(queue, "queue"),
+    )
+    return Call(GET_HISTORY, parameters, _history, idempotent=True, timeout_s=timeout_s)
+
+
+def _history(answer: Rows) -> list[HistoryStep]:
+    return [
+        HistoryStep(
+            at, done, dead, cancelled, expired, tuple(waits or ()), tuple(runs or ()), depth, oldest_s
+        )
+        for at, done, dead, cancelled, expired, waits, runs, depth, oldest_s in answer
+    ]
 
 
 def _by_state(answer: Rows) -> dict[JobState, int]:
