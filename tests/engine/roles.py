@@ -54,6 +54,8 @@ MAY_CALL = {
     "crash_concern_threshold": "WVA",
     "report_worker": "WA",
     "upkeep": "WA",
+    "archive_retention": "WVA",
+    "set_archive_retention": "A",
     "get_history": "VA",
     "get_job": "VA",
     "get_job_stats": "VA",

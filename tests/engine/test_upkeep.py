@@ -11,7 +11,7 @@ import pytest
 from holdfast.domain.history import BOUNDS_S
 from tests.clock import Clock
 from tests.conftest import Connect
-from tests.engine.sql import call, claim, column, rows, settle, submit, value
+from tests.engine.sql import call, claim, column, refusal, rows, settle, state, submit, value
 
 Connection = psycopg.Connection[Any]
 
@@ -237,3 +237,79 @@ def test_steps_of_the_history_are_sums_of_its_minutes(conn: Connection, clock: C
         (noon, 5, 5),
         (noon + 5 * MINUTE, 5, 5),
     ]
+
+
+def test_finished_jobs_are_kept_for_ever_unless_somebody_says_how_long(
+    conn: Connection, clock: Clock, noon: datetime
+) -> None:
+    run_one(conn, "a")
+    clock.advance(10 * 365 * 86400)
+    while value(conn, "upkeep"):
+        pass
+    assert (value(conn, "archive_retention"), state(conn, "a")) == (None, "COMPLETED")
+
+
+def test_what_is_past_its_retention_is_deleted_with_all_that_belongs_to_it(
+    conn: Connection, clock: Clock, noon: datetime
+) -> None:
+    value(conn, "set_archive_retention", p_seconds=3600)
+    value(conn, "set_trace", p_enabled=True)
+    run_one(conn, "old")
+    submit(conn, "stopped")
+    (job,) = claim(conn)
+    settle(conn, "stopped", "fail", job["lease_id"], p_messages=["no"])
+    call(conn, "cancel_job", p_job_id="stopped", p_worker_id="me")
+    run_one(conn, "dead", operation="fail", p_permanent=[True], p_messages=["no"])
+    clock.advance(1)
+    run_one(conn, "young")
+    clock.advance(3599.5)
+    while value(conn, "upkeep"):
+        pass
+    tables = ("job_names", "job_errors", "jobs_trace")
+    left = {table: rows(conn, f"select * from holdfast.{table}") for table in tables}
+    assert column(conn, "select job_id from holdfast.job_details order by 1") == ["dead", "young"]
+    assert {row["name"] for row in left["job_names"]} == {"dead", "young"}
+    assert len(left["job_errors"]) == 1
+    assert {row["job_id"] for row in left["jobs_trace"]} == {"dead", "young"}
+    submit(conn, "old")  # its id is free again
+
+
+def test_a_finished_job_that_a_live_one_waits_for_outlives_its_retention(
+    conn: Connection, clock: Clock, noon: datetime
+) -> None:
+    value(conn, "set_archive_retention", p_seconds=60)
+    submit(conn, "parent")
+    call(conn, "cancel_job", p_job_id="parent", p_worker_id="me")
+    submit(conn, "child", p_wait_for=["parent"], p_if_parent_fails="wait")
+    clock.advance(3600)
+    while value(conn, "upkeep"):
+        pass
+    assert state(conn, "parent") == "UNSCHEDULED"
+
+
+def test_much_that_is_past_its_retention_goes_in_chunks(
+    conn: Connection, clock: Clock, noon: datetime
+) -> None:
+    value(conn, "set_archive_retention", p_seconds=60)
+    call(conn, "submit_jobs", p_queues=["q"] * 12_000)
+    jobs = claim(conn, limit=12_000)
+    call(
+        conn,
+        "settle_jobs",
+        p_job_ids=[job["job_id"] for job in jobs],
+        p_operations=["complete"] * len(jobs),
+        p_lease_ids=[job["lease_id"] for job in jobs],
+    )
+    clock.advance(3600)
+    left: list[int] = []
+    more = True
+    while more:
+        more = value(conn, "upkeep")
+        left += column(conn, "select count(*) from holdfast.archived_jobs")
+    assert left[-3:] == [7_000, 2_000, 0]
+    assert ended(conn) == {noon: (12_000, 0, 0, 0)}, "counted before it was deleted"
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), 1e10])
+def test_a_retention_that_cannot_be_is_refused(conn: Connection, seconds: float) -> None:
+    assert refusal(value, conn, "set_archive_retention", p_seconds=seconds).sqlstate == "22023"

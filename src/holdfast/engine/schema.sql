@@ -185,7 +185,9 @@ create table settings (
   notify boolean not null default true,
   crash_concern_threshold integer not null default 5,
   payload_bytes integer not null default 1048576,
+  archive_retention_s double precision,
   constraint settings_pkey PRIMARY KEY (only_row),
+  constraint retention_is_positive CHECK (archive_retention_s > 0::double precision),
   constraint there_is_one_row CHECK (only_row),
   constraint threshold_is_positive CHECK (crash_concern_threshold > 0),
   constraint trace_levels_are_three CHECK (trace_level = ANY (ARRAY['off'::text, 'exceptions'::text, 'all'::text]))
@@ -195,6 +197,7 @@ create table upkeep_progress (
   rolled_to timestamp with time zone not null,
   closed_to timestamp with time zone not null,
   sampled_at timestamp with time zone not null,
+  is_forgetting boolean not null default false,
   constraint upkeep_progress_pkey PRIMARY KEY (only_row),
   constraint upkeep_has_one_row CHECK (only_row)
 ) with (
@@ -416,6 +419,9 @@ create function _follow_failed_parents(p_ids bigint[], p_worker_id text)
 create function _forget(p_ids bigint[])
   returns void
   language plpgsql volatile set enable_seqscan=off set jit=off set search_path from current;
+create function _forget_ended_before(p_before timestamp with time zone, p_limit integer)
+  returns integer
+  language plpgsql volatile set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan set search_path from current;
 create function _generated_numbers(p_job_ids text[])
   returns bigint[]
   language sql stable;
@@ -437,6 +443,9 @@ create function _job_number(p_job_id text)
 create function _job_on_cycle(p_ids bigint[])
   returns bigint
   language plpgsql stable set search_path from current;
+create function _keep_history(p_progress upkeep_progress, p_now timestamp with time zone)
+  returns boolean
+  language plpgsql volatile set search_path from current;
 create function _lock_for_holder(p_job_id text, p_operation text, p_lease_id text, p_worker_id text)
   returns jobs
   language plpgsql volatile set search_path from current;
@@ -581,6 +590,9 @@ create function acknowledge_cancellation(p_job_id text, p_was_executing boolean,
 create function acquire_resources(p_job_id text, p_keys text[], p_lease_id text DEFAULT NULL::text, p_worker_id text DEFAULT NULL::text)
   returns text[]
   language plpgsql volatile security definer set search_path from current;
+create function archive_retention()
+  returns double precision
+  language sql stable security definer set search_path from current;
 create function cancel_expired_jobs(p_older_than_seconds double precision DEFAULT 604800, p_limit integer DEFAULT 1000)
   returns integer
   language plpgsql volatile security definer set search_path from current;
@@ -713,6 +725,9 @@ create function retry_later(p_job_id text, p_available_at timestamp with time zo
 create function revive_job(p_job_id text, p_worker_id text DEFAULT NULL::text, p_reason text DEFAULT NULL::text)
   returns job_state
   language plpgsql volatile security definer set search_path from current;
+create function set_archive_retention(p_seconds double precision)
+  returns double precision
+  language plpgsql volatile security definer set search_path from current;
 create function set_crash_concern_threshold(p_threshold integer)
   returns integer
   language plpgsql volatile security definer set search_path from current;
@@ -773,6 +788,7 @@ grant select on workers to holdfast_admin;
 grant execute on routine _clock() to holdfast_admin;
 grant execute on routine acknowledge_cancellation(text,boolean,text,text) to holdfast_admin;
 grant execute on routine acquire_resources(text,text[],text,text) to holdfast_admin;
+grant execute on routine archive_retention() to holdfast_admin;
 grant execute on routine cancel_expired_jobs(double precision,integer) to holdfast_admin;
 grant execute on routine cancel_job(text,text,text) to holdfast_admin;
 grant execute on routine cancel_jobs(text[],text[],text,text) to holdfast_admin;
@@ -817,6 +833,7 @@ grant execute on routine resource_capacity(text) to holdfast_admin;
 grant execute on routine resume_queue(text) to holdfast_admin;
 grant execute on routine retry_later(text,timestamp with time zone,text,text,text,double precision) to holdfast_admin;
 grant execute on routine revive_job(text,text,text) to holdfast_admin;
+grant execute on routine set_archive_retention(double precision) to holdfast_admin;
 grant execute on routine set_crash_concern_threshold(integer) to holdfast_admin;
 grant execute on routine set_notify(boolean) to holdfast_admin;
 grant execute on routine set_resource_capacity(text,integer) to holdfast_admin;
@@ -852,6 +869,7 @@ grant select on resources to holdfast_viewer;
 grant select on settings to holdfast_viewer;
 grant select on workers to holdfast_viewer;
 grant execute on routine _clock() to holdfast_viewer;
+grant execute on routine archive_retention() to holdfast_viewer;
 grant execute on routine count_ended_jobs(double precision,integer) to holdfast_viewer;
 grant execute on routine crash_concern_threshold() to holdfast_viewer;
 grant execute on routine get_history(integer,integer,text) to holdfast_viewer;
@@ -872,6 +890,7 @@ grant select on installation to holdfast_worker;
 grant select on migrations to holdfast_worker;
 grant execute on routine acknowledge_cancellation(text,boolean,text,text) to holdfast_worker;
 grant execute on routine acquire_resources(text,text[],text,text) to holdfast_worker;
+grant execute on routine archive_retention() to holdfast_worker;
 grant execute on routine claim_jobs(text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint) to holdfast_worker;
 grant execute on routine claim_waiting_job(bigint,text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint) to holdfast_worker;
 grant execute on routine complete_job(text,text,text,jsonb) to holdfast_worker;

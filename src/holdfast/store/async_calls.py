@@ -93,5 +93,7 @@ class AsyncCalls(ABC):
     is_notify_enabled = asynchronous(operating.is_notify_enabled)
     set_crash_concern_threshold = asynchronous(operating.set_crash_concern_threshold)
     crash_concern_threshold = asynchronous(operating.crash_concern_threshold)
+    set_archive_retention = asynchronous(operating.set_archive_retention)
+    archive_retention = asynchronous(operating.archive_retention)
     report_worker = asynchronous(operating.report_worker)
     upkeep = asynchronous(operating.upkeep)

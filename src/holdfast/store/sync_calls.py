@@ -93,5 +93,7 @@ class SyncCalls(ABC):
     is_notify_enabled = blocking(operating.is_notify_enabled)
     set_crash_concern_threshold = blocking(operating.set_crash_concern_threshold)
     crash_concern_threshold = blocking(operating.crash_concern_threshold)
+    set_archive_retention = blocking(operating.set_archive_retention)
+    archive_retention = blocking(operating.archive_retention)
     report_worker = blocking(operating.report_worker)
     upkeep = blocking(operating.upkeep)

@@ -75,3 +75,20 @@ begin
   update settings set crash_concern_threshold = p_threshold where only_row;
   return p_threshold;
 end $$;
+
+-- How many seconds finished jobs are kept before `upkeep` deletes them; null: for ever.
+create or replace function archive_retention() returns double precision
+language sql stable security definer set search_path from current
+as $$ select archive_retention_s from settings where only_row $$;
+
+-- Choose how many seconds finished jobs are kept, whatever their end, DEAD ones excepted; null, as installed: for ever.
+create or replace function set_archive_retention(p_seconds double precision) returns double precision
+language plpgsql security definer set search_path from current
+as $$
+begin
+  if p_seconds is not null then
+    perform _require_positive(p_seconds, 'p_seconds');
+  end if;
+  update settings set archive_retention_s = p_seconds where only_row;
+  return p_seconds;
+end $$;

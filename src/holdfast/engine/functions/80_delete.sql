@@ -100,6 +100,34 @@ begin
   return cardinality(v_ids);
 end $$;
 
+-- Delete jobs that ended before this, whatever their end, with their errors, names and traces; at most so many. Answers how many.
+-- What a live job waits for is left alone, and what is locked: a child may be tying itself to it. Index: archived_jobs_by_end,
+-- planned for the moment at hand; job_waits_by_parent.
+create or replace function _forget_ended_before(p_before timestamptz, p_limit integer) returns integer
+language plpgsql
+set search_path from current
+set plan_cache_mode = force_custom_plan
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  v_ids bigint[];
+begin
+  v_ids := array(
+    select job.id from archived_jobs job
+    where job.finalized_at < p_before
+      and not exists (select from job_waits waits where waits.parent_id = job.id)
+    limit p_limit
+    for update of job skip locked);
+  if cardinality(v_ids) > 0 then
+    delete from jobs_trace trace
+    where trace.job_id = any (array(
+      select _public_id(job.name, job.id) from archived_jobs job where job.id = any (v_ids)));
+    perform _forget(v_ids);
+  end if;
+  return cardinality(v_ids);
+end $$;
+
 -- Seed 004: delete COMPLETED jobs that ended longer ago than this. Answers how many. Index: archived_jobs_by_end. Planned for
 -- the moment at hand: a plan for any moment reads the whole archive to find nothing. Locked rows are skipped, so no order.
 create or replace function cleanup_expired_jobs(p_ttl_seconds double precision, p_limit integer default null) returns integer

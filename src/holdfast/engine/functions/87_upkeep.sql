@@ -1,4 +1,5 @@
--- What somebody has to do every few seconds: count what ended into the history, look how long the lines are, forget the old.
+-- What somebody has to do every few seconds: count what ended into the history, look how long the lines are, delete what is past
+-- its retention.
 -- Nothing of it is in the way of jobs: no trigger, no work when a job ends. Workers and the web server call `upkeep`.
 
 -- Where the buckets of times begin, in seconds, after the first, which begins at 0: a millisecond, and on by the root of two, to
@@ -136,63 +137,84 @@ begin
       oldest_s = excluded.oldest_s;
 end $$;
 
--- Do what is due; true if there is more, so that the caller comes back at once. Call it every ten seconds or so, from as many
--- places as there are: nothing is done twice within five seconds, nor by two at once, and whoever comes in vain waits for nobody.
+-- The history's part of the upkeep; true if there is more to count. Called under upkeep's lock.
 --
 -- An end is stamped before its commit. So the last two seconds are left for the next time, and a minute is counted once more
 -- when it has been over for a minute and a half; who commits later than that is missing from the history, and nowhere else.
 -- After a pause (nobody called) it goes in steps, the longer the less there is to count, and for about 100 ms at a time.
-create or replace function upkeep() returns boolean
-language plpgsql security definer set search_path from current
+create or replace function _keep_history(p_progress upkeep_progress, p_now timestamptz) returns boolean
+language plpgsql set search_path from current
 as $$
 declare
-  v_now timestamptz := _clock();
   v_began timestamptz := clock_timestamp();
-  v_closed timestamptz := date_bin('1 minute', v_now - interval '90 seconds', 'epoch');
-  v_progress upkeep_progress;
+  v_minute timestamptz := date_bin('1 minute', p_now, 'epoch');
+  v_closed timestamptz := date_bin('1 minute', p_now - interval '90 seconds', 'epoch');
+  -- Before that there is nobody to show it to.
+  v_from timestamptz := greatest(p_progress.closed_to, v_closed - interval '7 days');
   v_step interval := interval '1 minute';
   v_to timestamptz;
   v_jobs bigint;
 begin
-  if (select progress.rolled_to > v_now - interval '7 seconds' from upkeep_progress progress) then
+  while v_from < v_closed and clock_timestamp() < v_began + interval '100 milliseconds' loop
+    v_to := least(v_from + v_step, v_closed);
+    v_jobs := _roll_up(v_from, v_to, true);
+    v_from := v_to;
+    v_step := case when v_jobs < 10000 then v_step * 2 else interval '1 minute' end;
+  end loop;
+  if v_from < v_closed then
+    update upkeep_progress set closed_to = v_from;
+    return true;
+  end if;
+
+  v_to := p_now - interval '2 seconds';
+  perform _roll_up(greatest(p_progress.rolled_to, v_closed), v_to, false);
+  if p_progress.sampled_at < v_minute then
+    perform _sample_queues(v_minute);
+    delete from history where minute < p_now - interval '7 days';
+    delete from workers where seen_at < p_now - interval '1 day';
+  end if;
+  update upkeep_progress
+  set rolled_to = v_to, closed_to = v_from, sampled_at = greatest(sampled_at, v_minute);
+  return false;
+end $$;
+
+-- Do what is due; true if there is more, so that the caller comes back at once. Call it every ten seconds or so, from as many
+-- places as there are: nothing is done twice within five seconds, nor by two at once, and whoever comes in vain waits for nobody.
+create or replace function upkeep() returns boolean
+language plpgsql security definer set search_path from current
+as $$
+declare
+  c_forgotten constant integer := 5000;
+  v_now timestamptz := _clock();
+  v_due timestamptz := v_now - interval '7 seconds';
+  v_progress upkeep_progress;
+  v_keep_s double precision;
+  v_is_forgetting boolean;
+begin
+  if (select progress.rolled_to > v_due and not progress.is_forgetting from upkeep_progress progress) then
     return false;
   end if;
   if not pg_try_advisory_xact_lock(hashtextextended('holdfast.upkeep.' || current_schema(), 0)) then
     return false;
   end if;
   -- Asked again: the last one may have ended in between.
-  select * into v_progress from upkeep_progress progress where progress.rolled_to <= v_now - interval '7 seconds';
-  if not found then
+  select * into v_progress from upkeep_progress;
+  if v_progress.rolled_to <= v_due then
+    if _keep_history(v_progress, v_now) then
+      return true;
+    end if;
+  elsif not v_progress.is_forgetting then
     return false;
   end if;
 
-  -- The week before this one has nobody to show it to.
-  v_progress.closed_to := greatest(v_progress.closed_to, v_closed - interval '7 days');
-  while v_progress.closed_to < v_closed and clock_timestamp() < v_began + interval '100 milliseconds' loop
-    v_to := least(v_progress.closed_to + v_step, v_closed);
-    v_jobs := _roll_up(v_progress.closed_to, v_to, true);
-    v_progress.closed_to := v_to;
-    v_step := case when v_jobs < 10000 then v_step * 2 else interval '1 minute' end;
-  end loop;
-  if v_progress.closed_to < v_closed then
-    update upkeep_progress set closed_to = v_progress.closed_to;
-    return true;
+  select settings.archive_retention_s into v_keep_s from settings;
+  v_is_forgetting := v_keep_s is not null
+    and _forget_ended_before(v_now - v_keep_s * interval '1 second', c_forgotten) = c_forgotten;
+  if v_is_forgetting <> v_progress.is_forgetting then
+    update upkeep_progress set is_forgetting = v_is_forgetting;
   end if;
-
-  v_progress.rolled_to := greatest(v_progress.rolled_to, v_closed);
-  v_to := v_now - interval '2 seconds';
-  perform _roll_up(v_progress.rolled_to, v_to, false);
-  if v_progress.sampled_at < date_bin('1 minute', v_now, 'epoch') then
-    v_progress.sampled_at := date_bin('1 minute', v_now, 'epoch');
-    perform _sample_queues(v_progress.sampled_at);
-    delete from history where minute < v_now - interval '7 days';
-    delete from workers where seen_at < v_now - interval '1 day';
-  end if;
-  update upkeep_progress
-  set rolled_to = v_to, closed_to = v_progress.closed_to, sampled_at = v_progress.sampled_at;
-  return false;
+  return v_is_forgetting;
 end $$;
-
 -- How things went, step by step, from the oldest: what ended, by how it ended; how long jobs waited and ran, as counts by bucket
 -- (see _history_bounds); how many were due and how long the first had waited, the most of the step. Steps in which nothing ended
 -- and nobody looked are left out. No queue: all together. Index: the primary key.

@@ -32,12 +32,12 @@ as $$
       'settle_jobs', 'settle_and_claim', 'extend_lease', 'extend_leases', 'reschedule_job', 'complete_job', 'fail_job', 'requeue_job',
       'retry_later', 'release_job', 'stop_job', 'stop_job_with_retry', 'mark_job_unknown_stopped',
       'acknowledge_cancellation', 'lapse_leases', 'report_progress', 'acquire_resources', 'release_resources',
-      'resource_capacity', 'is_notify_enabled', 'is_trace_enabled', 'trace_level', 'crash_concern_threshold', 'report_worker',
-      'upkeep']),
+      'resource_capacity', 'is_notify_enabled', 'is_trace_enabled', 'trace_level', 'crash_concern_threshold', 'archive_retention',
+      'report_worker', 'upkeep']),
     ('viewer', array[
       'get_job', 'get_job_stats', 'get_queue_stats', 'count_ended_jobs', 'tagged_jobs', 'list_waiting_jobs', 'list_stuck_jobs',
       'list_dead_jobs', 'next_due', 'resource_capacity', 'is_notify_enabled', 'is_trace_enabled', 'trace_level',
-      'crash_concern_threshold', 'get_history', '_clock']),
+      'crash_concern_threshold', 'archive_retention', 'get_history', '_clock']),
     ('admin', array['_clock'])
   ) as grants (role, routines)
   cross join unnest(grants.routines) as routines (routine)

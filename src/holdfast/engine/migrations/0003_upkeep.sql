@@ -46,9 +46,15 @@ create table upkeep_progress (
   rolled_to timestamptz not null,                     -- ends before this are in the history
   closed_to timestamptz not null,                     -- and before this they were counted a second time, for the late ones
   sampled_at timestamptz not null,                    -- the minute whose lines were looked at last
+  is_forgetting boolean not null default false,       -- more jobs are past their retention than the last call deleted
 
   constraint upkeep_has_one_row check (only_row)
 ) with (fillfactor = 50);
+
+-- How long finished jobs are kept at least; null: for ever.
+alter table settings
+  add column archive_retention_s double precision,
+  add constraint retention_is_positive check (archive_retention_s > 0);
 
 -- The history begins with the installation; what ended before is not counted.
 insert into upkeep_progress (rolled_to, closed_to, sampled_at)

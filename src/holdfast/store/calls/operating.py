@@ -30,6 +30,8 @@ SET_NOTIFY: Final = statement("set_notify", p_enabled="boolean")
 IS_NOTIFY_ENABLED: Final = statement("is_notify_enabled")
 SET_CRASH_CONCERN_THRESHOLD: Final = statement("set_crash_concern_threshold", p_threshold="integer")
 CRASH_CONCERN_THRESHOLD: Final = statement("crash_concern_threshold")
+SET_ARCHIVE_RETENTION: Final = statement("set_archive_retention", p_seconds="double precision")
+ARCHIVE_RETENTION: Final = statement("archive_retention")
 UPKEEP: Final = statement("upkeep")
 REPORT_WORKER: Final = statement(
     "report_worker",
@@ -140,6 +142,17 @@ def set_crash_concern_threshold(threshold: int, *, timeout_s: float | None = Non
 def crash_concern_threshold(*, timeout_s: float | None = None) -> Call[int]:
     """How many lapsed leases in a row set a job aside."""
     return Call(CRASH_CONCERN_THRESHOLD, (), only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def set_archive_retention(seconds: Duration | None, *, timeout_s: float | None = None) -> Call[float | None]:
+    """Say how long finished jobs are kept, DEAD ones excepted; None: for ever."""
+    parameters = (arguments.duration(seconds, "seconds", positive=True),)
+    return Call(SET_ARCHIVE_RETENTION, parameters, only_value, idempotent=True, timeout_s=timeout_s)
+
+
+def archive_retention(*, timeout_s: float | None = None) -> Call[float | None]:
+    """For how many seconds finished jobs are kept; None: for ever."""
+    return Call(ARCHIVE_RETENTION, (), only_value, idempotent=True, timeout_s=timeout_s)
 
 
 def report_worker(
