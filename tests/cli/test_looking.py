@@ -72,7 +72,7 @@ def test_strange_names_do_nothing_to_a_terminal(busy: Shop, database: str, comma
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (["queues", "list"], "No queue has a live job, and none is paused."),
+        (["queues", "list"], "No queue has a live job, and none is paused or limited."),
         (["workers"], "No worker is there."),
         (["resources"], "No resource is held or wanted."),
     ],
@@ -98,6 +98,19 @@ def test_queues_are_listed_paused_and_resumed(shop: Shop, database: str) -> None
     limited = run(database, "queues", "list", "--limit", "1")
     assert len(limited.stdout.splitlines()) == 2
     assert "1 more" in limited.stderr
+
+
+def test_queues_are_limited(shop: Shop, database: str) -> None:
+    shop.submit("a", "b", "c", queue="mail")
+    done = run(database, "queues", "limit", "mail", "1")
+    assert done.stderr == 'At most 1 job of queue "mail" may be held at once.\n'
+    assert len(shop.store.claim_jobs("ann", ["mail"], 5)) == 1
+    (mail,) = facts(run(database, "queues", "list", "--json"))
+    assert (mail["held"], mail["due"], mail["max_running"]) == (1, 2, 1)
+    assert run(database, "queues", "limit", "mail", "none").stderr == 'Queue "mail" has no limit.\n'
+    assert len(shop.store.claim_jobs("ann", ["mail"], 5)) == 2
+    for bad in ("0", "-- -1", "many"):
+        assert run(database, "queues", "limit", "mail", *bad.split()).exit_code == 2
 
 
 def test_workers_name_what_they_hold(busy: Shop, database: str) -> None:

@@ -76,6 +76,7 @@ MAY_CALL = {
     "reset_running_jobs": "A",
     "pause_queue": "A",
     "resume_queue": "A",
+    "set_queue_limit": "A",
     "delete_jobs": "A",
     "cleanup_expired_jobs": "A",
     "set_notify": "A",

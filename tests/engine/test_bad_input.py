@@ -511,8 +511,12 @@ def test_queues_to_pause_are_required(conn: Connection) -> None:
     assert_refused(
         conn,
         [
-            (function, {"p_queue": bad}, words)
-            for function in ("pause_queue", "resume_queue")
+            (function, {"p_queue": bad, **more}, words)
+            for function, more in [
+                ("pause_queue", {}),
+                ("resume_queue", {}),
+                ("set_queue_limit", {"p_limit": 1}),
+            ]
             for bad, words in [
                 (None, "p_queue is required and was null"),
                 ("", "p_queue is required and was empty"),

@@ -106,7 +106,7 @@ def test_every_transition_is_tried(on_stage: SetStage) -> None:
 def test_every_function_that_changes_jobs_is_tried(on_stage: SetStage) -> None:
     switches = {
         *("set_notify", "set_trace", "set_trace_level", "set_crash_concern_threshold"),
-        *("set_resource_capacity", "pause_queue", "resume_queue"),
+        *("set_resource_capacity", "pause_queue", "resume_queue", "set_queue_limit"),
     }
     looks_up = {"normalize_wait_for", "next_due", "jobs_of_stream"}
     staged, _ = on_stage(STAGES[0])

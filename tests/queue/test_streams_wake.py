@@ -100,6 +100,23 @@ def test_a_resumed_queue_wakes_its_streams(side: Face, database: str, table: Tab
     assert reader.read_ids(1) == ["a"]
 
 
+def test_a_stream_that_waits_for_room_under_a_limit_is_woken_when_a_job_leaves(
+    side: Face, database: str, table: Table
+) -> None:
+    queue = side.open(database, **LONG)
+    table.say("select holdfast.set_queue_limit('default', 1)")
+    queue.enqueue_jobs(jobs("a", "b", "c"))
+    first = side.stream(queue, "first")
+    (held,) = first.read()
+    second = side.stream(queue, "second")
+    assert second.is_blocked()
+
+    queue.complete_job(held.id)
+
+    until(lambda: table.held() and table.held() != [held.id])
+    assert len(table.held()) == 1
+
+
 def test_a_dependent_arrives_when_the_last_it_waits_for_is_completed(side: Face, database: str) -> None:
     queue = side.open(database, **LONG)
     queue.enqueue_jobs([Job("parent"), Job("child", wait_for=["parent"], queue="children")])

@@ -450,6 +450,16 @@ def test_queues_are_paused_and_resumed(store: SyncStore) -> None:
     assert (store.resume_queue("default"), store.resume_queue("default")) == (True, False)
 
 
+def test_queues_are_limited(store: SyncStore) -> None:
+    store.submit_jobs([NewJob(), NewJob()])
+
+    assert store.set_queue_limit("default", 1) == 1
+    assert len(store.claim_jobs("w", ["default"], 2)) == 1
+    assert [queue.max_running for queue in store.get_queue_stats()] == [1]
+    assert store.set_queue_limit("default", None) is None
+    assert len(store.claim_jobs("w", ["default"], 2)) == 1
+
+
 @pytest.mark.anyio
 async def test_a_type_checker_knows_what_every_method_answers(store: SyncStore, async_store: Store) -> None:
     assert_type(store.get_job("nobody"), Job | None)

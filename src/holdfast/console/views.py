@@ -57,7 +57,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """Every queue that has a live job or is paused, and the moment that was so."""
+    """Every queue that has a live job, is paused or has a limit, and the moment that was so."""
 
     at: datetime
     queues: tuple[QueueStats, ...]

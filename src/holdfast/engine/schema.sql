@@ -170,8 +170,10 @@ create table migrations (
 );
 create table queues (
   name text not null,
-  paused_at timestamp with time zone not null,
-  constraint queues_pkey PRIMARY KEY (name)
+  paused_at timestamp with time zone,
+  max_running integer,
+  constraint queues_pkey PRIMARY KEY (name),
+  constraint limits_are_positive CHECK (max_running > 0)
 );
 create table resources (
   key text not null,
@@ -365,7 +367,7 @@ create function _add_counts(p_some integer[], p_more integer[])
 create function _archive_and_delete_job(p_locked_job jobs_with_status)
   returns jobs_archive
   language plpgsql volatile set search_path from current;
-create function _archive_and_delete_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[], p_result_bytes bytea[], p_messages text[], p_tracebacks text[], p_stream_id bigint, OUT o_parents bigint[], OUT o_streams_freed boolean)
+create function _archive_and_delete_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[], p_result_bytes bytea[], p_messages text[], p_tracebacks text[], p_stream_id bigint, OUT o_parents bigint[], OUT o_streams_freed boolean, OUT o_left text[])
   returns record
   language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _attach_children(p_ids bigint[], p_wait_for jsonb[], p_if_parent_fails text[])
@@ -422,6 +424,9 @@ create function _forget(p_ids bigint[])
 create function _forget_ended_before(p_before timestamp with time zone, p_limit integer)
   returns integer
   language plpgsql volatile set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan set search_path from current;
+create function _forget_queue(p_queue text)
+  returns void
+  language plpgsql volatile set search_path from current;
 create function _generated_numbers(p_job_ids text[])
   returns bigint[]
   language sql stable;
@@ -479,7 +484,7 @@ create function _notify_freed()
 create function _notify_need(p_next_need text, p_job_id text)
   returns void
   language plpgsql volatile set search_path from current;
-create function _notify_needs(p_ids bigint[])
+create function _notify_needs(p_ids bigint[], p_left text[] DEFAULT NULL::text[])
   returns void
   language plpgsql volatile set search_path from current;
 create function _notify_queues(p_queues text[], p_job_ids text[])
@@ -533,6 +538,9 @@ create function _resolve(p_job_ids text[], OUT o_ids bigint[], OUT o_named boole
 create function _roll_up(p_from timestamp with time zone, p_to timestamp with time zone, p_again boolean)
   returns bigint
   language plpgsql volatile set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan set search_path from current set work_mem=64MB;
+create function _rooms(p_queues text[])
+  returns integer[]
+  language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _sample_queues(p_minute timestamp with time zone)
   returns void
   language plpgsql volatile set search_path from current;
@@ -648,7 +656,7 @@ create function get_job_stats(p_tags text[] DEFAULT NULL::text[])
   returns TABLE(total_jobs bigint, pending_jobs bigint, running_jobs bigint, completed_jobs bigint, stopped_jobs bigint, failed_jobs bigint, total_retries bigint)
   language plpgsql stable security definer set search_path from current;
 create function get_queue_stats(p_limit integer DEFAULT 10000)
-  returns TABLE(queue text, paused_at timestamp with time zone, due_jobs bigint, delayed_jobs bigint, blocked_jobs bigint, held_jobs bigint, dead_jobs bigint, oldest_due_at timestamp with time zone)
+  returns TABLE(queue text, paused_at timestamp with time zone, due_jobs bigint, delayed_jobs bigint, blocked_jobs bigint, held_jobs bigint, dead_jobs bigint, oldest_due_at timestamp with time zone, max_running integer)
   language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path from current;
 create function get_work(p_worker_id text, p_worker_caps text[], p_lease_seconds integer DEFAULT 60, p_limit_jobs integer DEFAULT 1)
   returns TABLE(job_id text, lease_id text, next_need text, singleton_key text, wait_for text[], payload jsonb, available_at timestamp with time zone, lease_expires_at timestamp with time zone)
@@ -733,6 +741,9 @@ create function set_crash_concern_threshold(p_threshold integer)
   language plpgsql volatile security definer set search_path from current;
 create function set_notify(p_enabled boolean)
   returns boolean
+  language plpgsql volatile security definer set search_path from current;
+create function set_queue_limit(p_queue text, p_limit integer)
+  returns integer
   language plpgsql volatile security definer set search_path from current;
 create function set_resource_capacity(p_key text, p_capacity integer)
   returns integer
@@ -836,6 +847,7 @@ grant execute on routine revive_job(text,text,text) to holdfast_admin;
 grant execute on routine set_archive_retention(double precision) to holdfast_admin;
 grant execute on routine set_crash_concern_threshold(integer) to holdfast_admin;
 grant execute on routine set_notify(boolean) to holdfast_admin;
+grant execute on routine set_queue_limit(text,integer) to holdfast_admin;
 grant execute on routine set_resource_capacity(text,integer) to holdfast_admin;
 grant execute on routine set_trace(boolean) to holdfast_admin;
 grant execute on routine set_trace_level(text) to holdfast_admin;

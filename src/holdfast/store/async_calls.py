@@ -85,6 +85,7 @@ class AsyncCalls(ABC):
     resource_capacity = asynchronous(operating.resource_capacity)
     pause_queue = asynchronous(operating.pause_queue)
     resume_queue = asynchronous(operating.resume_queue)
+    set_queue_limit = asynchronous(operating.set_queue_limit)
     set_trace = asynchronous(operating.set_trace)
     is_trace_enabled = asynchronous(operating.is_trace_enabled)
     set_trace_level = asynchronous(operating.set_trace_level)

@@ -85,6 +85,7 @@ class SyncCalls(ABC):
     resource_capacity = blocking(operating.resource_capacity)
     pause_queue = blocking(operating.pause_queue)
     resume_queue = blocking(operating.resume_queue)
+    set_queue_limit = blocking(operating.set_queue_limit)
     set_trace = blocking(operating.set_trace)
     is_trace_enabled = blocking(operating.is_trace_enabled)
     set_trace_level = blocking(operating.set_trace_level)

@@ -113,6 +113,8 @@ class QueueStats:
     held_jobs: int
     dead_jobs: int
     oldest_due_at: datetime | None
+    max_running: int | None = None
+    """The most that may be held at once; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,12 +192,23 @@ def claims(count: int) -> dict[str, Call]:
         "claim of free keys for many": shape("free,line", "", keyed(count, claims=False), 2 * count),
         "claim that sweeps first": shape("second", "", lapsed_before_a_claim(count), 2 * count),
         "claim beside a paused queue": shape("second,line", "", paused),
+        "claim of a queue with a limit": shape("line", "", limited("line", 100_000)),
+        "claim beside a full queue": shape("second,line", "", limited("second", 1)),
     }
 
 
 def paused(conn: Connection) -> Parameters:
     conn.execute("select holdfast.pause_queue('second')")
     return ()
+
+
+def limited(queue: str, most: int) -> Before:
+    def limit(conn: Connection) -> Parameters:
+        conn.execute("select holdfast.set_queue_limit(%s, %s)", [queue, most])
+        conn.execute("select holdfast.claim_jobs('other', array[%s], 1)", [queue])
+        return ()
+
+    return limit
 
 
 def beats(count: int) -> dict[str, Call]:

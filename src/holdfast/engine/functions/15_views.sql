@@ -15,7 +15,7 @@ select
     when job.consecutive_expirations >= (select crash_concern_threshold from settings where only_row)
       then 'CRASH_CONCERN'
     when job.expires_at <= moment.now then 'EXPIRED'
-    when exists (select from queues where queues.name = job.queue) then 'PAUSED'
+    when exists (select from queues where queues.name = job.queue and queues.paused_at is not null) then 'PAUSED'
     else 'READY'
   end as status,
   case

@@ -44,15 +44,24 @@ begin
   perform _notify_queues(array[p_next_need], array[p_job_id]);
 end $$;
 
--- Jobs by their numbers.
-create or replace function _notify_needs(p_ids bigint[]) returns void
+-- Jobs by their numbers, and queues that jobs have left (for each one its queue): who waits for room under a limit can go on.
+-- Always, not only when the limit was reached as far as can be seen: a claim that finds it reached may come before our commit.
+-- A dead job is one that left its queue.
+create or replace function _notify_needs(p_ids bigint[], p_left text[] default null) returns void
 language plpgsql set search_path from current
 as $$
 begin
-  if cardinality(p_ids) > 0 then
-    perform _notify_queues(array_agg(job.queue), array_agg(_public_id(job.name, job.id)))
-    from jobs job
-    where job.id = any (p_ids);
+  if cardinality(p_ids) > 0 or exists (select from queues where max_running is not null and name = any (p_left)) then
+    perform _notify_queues(array_agg(ready.queue), array_agg(ready.job_id))
+    from (
+      select job.queue, case when job.state <> 'DEAD' then _public_id(job.name, job.id) end as job_id
+      from jobs job
+      where job.id = any (p_ids)
+      union all
+      select queues.name, null
+      from queues
+      where queues.max_running is not null and queues.name = any (p_left)
+    ) as ready;
   end if;
 end $$;
 

@@ -33,6 +33,7 @@ declare
   v_now timestamptz := _clock();
   v_done bigint[];
   v_traced boolean;
+  v_left text[];                                      -- queues with a limit that have room now
 begin
   with gone as (
     delete from jobs job
@@ -72,9 +73,17 @@ begin
       gone.singleton_key, gone.if_parent_fails, gone.error_message, gone.error_traceback, gone.retry
     from gone
   )
-  select array_agg(gone.id), (select settings.trace_level = 'all' from settings where settings.only_row)
-  into v_done, v_traced
+  select
+    array_agg(gone.id), (select settings.trace_level = 'all' from settings where settings.only_row),
+    (
+      select array_agg(distinct gone.queue) from gone
+      where exists (select from queues where queues.max_running is not null)
+    )
+  into v_done, v_traced, v_left
   from gone;
+  if v_left is not null then
+    perform _notify_needs(null, v_left);
+  end if;
   if v_traced and v_done is not null then
     perform _trace_finished(v_done, null, p_worker_id, '{}');
   end if;
@@ -82,7 +91,8 @@ begin
 end $$;
 
 -- Move jobs that are locked and judged already into the archive and free what they held. Deletes in id order.
--- Answers what the next steps need to know: which had dependents, and whether others' streams have room now.
+-- Answers what the next steps need to know: which had dependents, whether others' streams have room now, and the queues of
+-- those that were held.
 -- Index: the primary key, by nested loop from the given ids (other plans are switched off: they read the whole table).
 create or replace function _archive_and_delete_jobs(
   p_ids bigint[],
@@ -94,7 +104,8 @@ create or replace function _archive_and_delete_jobs(
   p_tracebacks text[],
   p_stream_id bigint,
   out o_parents bigint[],
-  out o_streams_freed boolean
+  out o_streams_freed boolean,
+  out o_left text[]
 )
 language plpgsql
 set search_path from current
@@ -164,8 +175,9 @@ begin
     bool_or(gone.operation = 'stop_with_retry'),
     coalesce(bool_or(
       gone.state in ('RUNNING', 'CANCELLING') and gone.stream_id is not null
-      and gone.stream_id is distinct from p_stream_id), false)
-  into o_parents, v_holders, v_children, v_counted, o_streams_freed
+      and gone.stream_id is distinct from p_stream_id), false),
+    array_agg(gone.queue) filter (where gone.state in ('RUNNING', 'CANCELLING'))
+  into o_parents, v_holders, v_children, v_counted, o_streams_freed, o_left
   from gone;
 
   if v_holders is not null then
@@ -205,10 +217,11 @@ as $$
 declare
   v_parents bigint[];
   v_streams_freed boolean;
+  v_left text[];
   v_wake bigint[] := p_wake;
 begin
-  select done.o_parents, done.o_streams_freed
-  into v_parents, v_streams_freed
+  select done.o_parents, done.o_streams_freed, done.o_left
+  into v_parents, v_streams_freed, v_left
   from _archive_and_delete_jobs(
     p_ids, p_operations, p_targets, p_results, p_result_bytes, p_messages, p_tracebacks, p_stream_id) as done;
 
@@ -218,8 +231,8 @@ begin
   if v_parents is not null then
     v_wake := v_wake || _update_waiters(v_parents, p_worker_id);
   end if;
-  if v_wake is not null then
-    perform _notify_needs(v_wake);
+  if v_wake is not null or v_left is not null then
+    perform _notify_needs(v_wake, v_left);
   end if;
   if v_streams_freed then
     perform _notify_freed();

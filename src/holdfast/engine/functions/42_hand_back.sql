@@ -1,4 +1,5 @@
--- The mutation path, second half: locked jobs that go back in line, or to DEAD. Answers the jobs to wake workers for.
+-- The mutation path, second half: locked jobs that go back in line, or to DEAD. Answers the jobs to wake workers for: those in
+-- line, and dead ones that make room in a queue with a limit.
 -- p_carry_over: those who wait for the dead ones hear of it now, not from the caller later.
 --
 --   fail, requeue            attempts + 1, error kept with its history; lease cleared
@@ -91,7 +92,7 @@ begin
     join jobs old on old.id = given.id
     where job.id = given.id
     returning
-      job.id, job.name, job.state, job.attempts, job.waiters, job.assignee_id, job.available_at, job.stream_id,
+      job.id, job.name, job.state, job.queue, job.attempts, job.waiters, job.assignee_id, job.available_at, job.stream_id,
       old.state as old_state, old.lease_id as old_lease_id, old.has_holds as had_holds,
       given.operation, given.counted, given.message, given.traceback, given.reason
   ), failures as (
@@ -101,7 +102,9 @@ begin
     where back.counted
   )
   select
-    array_agg(back.id) filter (where back.state <> 'DEAD'),
+    array_agg(back.id) filter (
+      where back.state <> 'DEAD'
+        or exists (select from queues where queues.name = back.queue and queues.max_running is not null)),
     array_agg(back.id) filter (where back.state = 'DEAD' and back.waiters > 0),
     array_agg(back.id) filter (where back.had_holds),
     coalesce(bool_or(

@@ -31,6 +31,59 @@ begin
     order by allowed.place);
 end $$;
 
+-- How many more jobs of each queue may be held now: null without a limit, 0 if the limit is reached, or if another claim of the
+-- queue is under way whose jobs nobody can see yet (holdfast.passed_over says so to settle_and_claim). The transaction-scoped try-lock makes sure of that without waiting; what is
+-- held is counted by a statement of its own after the lock. Only called when one of the queues has a limit.
+-- Index: jobs_held, all of it.
+create or replace function _rooms(p_queues text[]) returns integer[]
+language plpgsql
+set search_path from current
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_ours boolean[];
+begin
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    raise exception 'a queue with a limit can be claimed from at isolation level read committed only: a claim at % cannot see '
+      'what others hold', current_setting('transaction_isolation') using errcode = '25000';
+  end if;
+  -- In one order, so that of two claims over the same queues one gets them all.
+  select array_agg(tried.ours order by tried.place)
+  into v_ours
+  from (
+    select
+      line.place,
+      case when line.max_running is not null
+        then pg_try_advisory_xact_lock(hashtextextended(current_schema() || '.queue.' || line.queue, 0))
+      end as ours
+    from (
+      select given.queue, given.place, queues.max_running
+      from unnest(p_queues) with ordinality as given (queue, place)
+      left join queues on queues.name = given.queue
+      order by given.queue
+    ) as line
+  ) as tried;
+  perform set_config('holdfast.passed_over', case when false = any (v_ours) then 'on' else 'off' end, true);
+  return array(
+    select case
+      when queues.max_running is null then null
+      when line.ours then greatest(0, queues.max_running - coalesce(held.jobs, 0))
+      else 0
+    end
+    from unnest(p_queues, v_ours) with ordinality as line (queue, ours, place)
+    left join queues on queues.name = line.queue
+    left join (
+      select job.queue, count(*)::integer as jobs
+      from jobs job
+      where job.state in ('RUNNING', 'CANCELLING') and job.queue = any (p_queues)
+      group by job.queue
+    ) as held on held.queue = line.queue
+    order by line.place);
+end $$;
+
 -- How many of the oldest p_room jobs of one priority that can be claimed now stand in each queue: a look without locks.
 create or replace function _shares(
   p_queues text[], p_priority integer, p_room integer, p_threshold integer, p_tags text[], p_floor_at timestamptz,
@@ -201,8 +254,10 @@ declare
   v_threshold integer;
   v_traced boolean;
   v_overdue boolean;
-  v_paused boolean;
+  v_special boolean;                                  -- whether the first queue is paused or limited
   v_queues text[] := p_queues;
+  v_limited boolean;
+  v_rooms integer[];                                  -- of queues with a limit
   v_priority integer;
   v_lower integer;                                    -- the next lower one, in the only queue
   v_below bigint := 2147483647;
@@ -241,8 +296,8 @@ begin
     return;
   end if;
 
-  -- Know: the switches, whether any lease is overdue, and of the first queue whether it is paused and the highest priority
-  -- anybody waits with.
+  -- Know: the switches, whether any lease is overdue, and of the first queue whether there is anything special about it and the
+  -- highest priority anybody waits with.
   select
     settings.crash_concern_threshold,
     settings.trace_level = 'all',
@@ -258,19 +313,23 @@ begin
       order by job.queue desc, job.priority desc
       limit 1
     )
-  into v_threshold, v_traced, v_overdue, v_paused, v_priority
+  into v_threshold, v_traced, v_overdue, v_special, v_priority
   from settings
   where settings.only_row;
 
-  if v_overdue or v_paused or cardinality(p_queues) > 1 then
+  if v_overdue or v_special or cardinality(p_queues) > 1 then
     if v_overdue then
       perform _sweep(100);
       v_now := _clock();
     end if;
-    select array_agg(line.queue)
-    into v_queues
+    select array_agg(line.queue), bool_or(queues.max_running is not null)
+    into v_queues, v_limited
     from (select distinct given.queue from unnest(p_queues) as given (queue)) as line
-    where not exists (select from queues where queues.name = line.queue);
+    left join queues on queues.name = line.queue
+    where queues.paused_at is null;
+    if v_limited then
+      v_rooms := _rooms(v_queues);
+    end if;
     v_priority := null;
   elsif v_priority is null then
     return;
@@ -279,10 +338,10 @@ begin
   -- Lock, level by level, until there are enough. Takes nothing yet, so that all are taken by one statement.
   loop
     if v_priority is null then
-      -- The highest priority left: one look into the index per queue.
+      -- The highest priority left: one look into the index per queue that has room.
       select max(head.priority)
       into v_priority
-      from unnest(v_queues) as line (queue)
+      from unnest(v_queues, v_rooms) as line (queue, room)
       cross join lateral (
         select job.priority
         from jobs job
@@ -292,7 +351,8 @@ begin
           and job.waiting_on = 0
         order by job.queue desc, job.priority desc
         limit 1
-      ) as head;
+      ) as head
+      where line.room is distinct from 0;
       exit when v_priority is null;
       -- Each queue its share of the oldest jobs; then, if some of those were locked by others, whatever there is.
       v_round := 1;
@@ -303,7 +363,7 @@ begin
       end if;
     end if;
 
-    v_wanted := case when v_round = 1 then least(v_share[v_place], v_room) else v_room end;
+    v_wanted := least(case when v_round = 1 then v_share[v_place] end, v_room, v_rooms[v_place]);
     if v_wanted > 0 then
       -- What comes after this level is asked here as well: a statement of its own costs more.
       select
@@ -355,6 +415,9 @@ begin
       v_room := p_limit - coalesce(cardinality(v_ids), 0);
       exit when v_room = 0;
       v_level := v_level || v_found;
+      if v_limited then
+        v_rooms[v_place] := v_rooms[v_place] - coalesce(cardinality(v_found), 0);
+      end if;
       if v_keys is not null and v_locked = v_wanted and cardinality(v_found) < v_wanted then
         -- Some of what we locked shared a key: there may be more behind.
         v_share[v_place] := v_share[v_place] - cardinality(v_found);

@@ -360,8 +360,8 @@ end $$;
 
 -- A worker's heartbeat in one round trip and one commit: settle what is done, then claim what there is room for.
 -- Rows: 'refused' for each settle that was not taken (with its reason), 'claimed' for each job, and if there was none to claim
--- one 'next' whose available_at is the next moment something becomes due (null: nothing known) and whose created_at is now, by
--- the database's clock: to find that moment takes half as long as a claim, and whoever got jobs can ask when he has begun them.
+-- one 'next' whose available_at is the next moment something becomes due (null: nothing known; now: a queue with a limit was
+-- passed over because of another claim) and whose created_at is now, by the database's clock: to find that moment takes half as long as a claim, and whoever got jobs can ask when he has begun them.
 -- A job whose settle is refused and that is held all the same takes one from the limit: whoever counts on the slots it frees
 -- never holds more than it asked for.
 create or replace function settle_and_claim(
@@ -426,7 +426,8 @@ begin
         select
           'next', null::text, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],
           null::integer, null::integer, null::text[], null::text, null::double precision, null::jsonb,
-          _next_due(p_queues), _clock(), null::timestamptz, null::bigint, null::timestamptz, null::timestamptz,
+          case when current_setting('holdfast.passed_over', true) = 'on' then _clock() else _next_due(p_queues) end,
+          _clock(), null::timestamptz, null::bigint, null::timestamptz, null::timestamptz,
           null::timestamptz, null::text, null::text, null::text, null::job_state;
     end if;
   end if;

@@ -260,7 +260,7 @@ begin
   if p_locked_job.if_parent_fails is not null then
     v_wake := v_wake || _follow_failed_parents(array[p_locked_job.number], p_worker_id);
   end if;
-  perform _notify_needs(v_wake);
+  perform _notify_needs(v_wake, array[case when p_locked_job.state = 'RUNNING' then p_locked_job.next_need end]);
   return query
     select
       p_locked_job.job_id, p_next_need,

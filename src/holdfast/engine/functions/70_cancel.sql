@@ -157,7 +157,8 @@ language plpgsql security definer set search_path from current
 as $$
 begin
   perform _require_queue(p_queue, 'p_queue');
-  insert into queues (name, paused_at) values (p_queue, _clock()) on conflict do nothing;
+  insert into queues (name, paused_at) values (p_queue, _clock())
+  on conflict (name) do update set paused_at = excluded.paused_at where queues.paused_at is null;
   return found;
 end $$;
 
@@ -169,10 +170,36 @@ declare
   v_was_paused boolean;
 begin
   perform _require_queue(p_queue, 'p_queue');
-  delete from queues where name = p_queue;
+  update queues set paused_at = null where name = p_queue and paused_at is not null;
   v_was_paused := found;
   if v_was_paused then
+    perform _forget_queue(p_queue);
     perform _notify_need(p_queue, null);
   end if;
   return v_was_paused;
+end $$;
+
+-- Let at most so many jobs of this queue be held at once, over all workers; null: as many as there are. In force for every claim
+-- that begins after it has committed; what is held already stays held. Answers the limit. A higher one wakes the workers.
+create or replace function set_queue_limit(p_queue text, p_limit integer) returns integer
+language plpgsql security definer set search_path from current
+as $$
+begin
+  perform _require_queue(p_queue, 'p_queue');
+  if p_limit < 1 then
+    raise exception 'the limit of queue "%" must be at least 1, or null for none, not %', p_queue, p_limit using errcode = '22023';
+  end if;
+  insert into queues (name, max_running) values (p_queue, p_limit)
+  on conflict (name) do update set max_running = excluded.max_running;
+  perform _forget_queue(p_queue);
+  perform _notify_need(p_queue, null);
+  return p_limit;
+end $$;
+
+-- A queue about which nothing is special needs no row, and its claims need not look further.
+create or replace function _forget_queue(p_queue text) returns void
+language plpgsql set search_path from current
+as $$
+begin
+  delete from queues where name = p_queue and paused_at is null and max_running is null;
 end $$;

@@ -141,12 +141,13 @@ begin
     limit p_limit;
 end $$;
 
--- How long each line is and how long its first has waited, for every queue with a live job and every paused one. Counts each
+-- How long each line is and how long its first has waited, for every queue with a live job and every paused or limited one
+-- (max_running: the most that may be held at once). Counts each
 -- kind of jobs up to the limit. Due and delayed: index jobs_ready; held: jobs_held; dead: jobs_dead; blocked: the waits.
 create or replace function get_queue_stats(p_limit integer default 10000)
 returns table (
   queue text, paused_at timestamptz, due_jobs bigint, delayed_jobs bigint, blocked_jobs bigint, held_jobs bigint,
-  dead_jobs bigint, oldest_due_at timestamptz
+  dead_jobs bigint, oldest_due_at timestamptz, max_running integer
 )
 language plpgsql stable security definer
 set search_path from current
@@ -216,12 +217,13 @@ begin
       union select queues.name from queues
     )
     select
-      named.queue, paused.paused_at, waiting.due, waiting.delayed, coalesce(blocked.jobs, 0), coalesce(held.jobs, 0),
+      named.queue, special.paused_at, waiting.due, waiting.delayed, coalesce(blocked.jobs, 0), coalesce(held.jobs, 0),
       (
         select count(*)
         from (select from jobs job where job.state = 'DEAD' and job.queue = named.queue limit p_limit) as dead
       ),
-      case when ready.available_at <= v_now then ready.available_at end
+      case when ready.available_at <= v_now then ready.available_at end,
+      special.max_running
     from named
     cross join lateral (
       select
@@ -234,7 +236,7 @@ begin
         limit p_limit
       ) as job
     ) as waiting
-    left join queues paused on paused.name = named.queue
+    left join queues special on special.name = named.queue
     left join ready on ready.queue = named.queue
     left join held on held.queue = named.queue
     left join blocked on blocked.queue = named.queue

@@ -22,6 +22,7 @@ SET_RESOURCE_CAPACITY: Final = statement("set_resource_capacity", p_key="text", 
 RESOURCE_CAPACITY: Final = statement("resource_capacity", p_key="text")
 PAUSE_QUEUE: Final = statement("pause_queue", p_queue="text")
 RESUME_QUEUE: Final = statement("resume_queue", p_queue="text")
+SET_QUEUE_LIMIT: Final = statement("set_queue_limit", p_queue="text", p_limit="integer")
 SET_TRACE: Final = statement("set_trace", p_enabled="boolean")
 IS_TRACE_ENABLED: Final = statement("is_trace_enabled")
 SET_TRACE_LEVEL: Final = statement("set_trace_level", p_level="text")
@@ -95,6 +96,12 @@ def resume_queue(queue: str, *, timeout_s: float | None = None) -> Call[bool]:
     """Let jobs of a queue be claimed again; False if it was not paused."""
     parameters = (arguments.queue(queue, "queue"),)
     return Call(RESUME_QUEUE, parameters, only_value, idempotent=False, timeout_s=timeout_s)
+
+
+def set_queue_limit(queue: str, limit: int | None, *, timeout_s: float | None = None) -> Call[int | None]:
+    """Let at most so many jobs of a queue be held at once, over all workers; None: as many as there are."""
+    parameters = (arguments.queue(queue, "queue"), arguments.whole(limit, "limit"))
+    return Call(SET_QUEUE_LIMIT, parameters, only_value, idempotent=True, timeout_s=timeout_s)
 
 
 def set_trace(enabled: bool, *, timeout_s: float | None = None) -> Call[bool]:

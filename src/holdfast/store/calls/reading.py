@@ -25,7 +25,8 @@ GET_JOB_STATS: Final = statement(
 
 GET_QUEUE_STATS: Final = statement(
     "get_queue_stats",
-    "queue, paused_at, due_jobs, delayed_jobs, blocked_jobs, held_jobs, dead_jobs, oldest_due_at",
+    "queue, paused_at, due_jobs, delayed_jobs, blocked_jobs, held_jobs, dead_jobs, oldest_due_at, "
+    "max_running",
     p_limit="integer",
 )
 COUNT_ENDED_JOBS: Final = statement(
