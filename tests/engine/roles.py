@@ -95,6 +95,7 @@ MAY_READ = {
     "job_details": "VA",
     "jobs_trace": "VA",
     "queues": "VA",
+    "listeners": "",
     "resources": "VA",
     "holds": "VA",
     "settings": "VA",

@@ -161,6 +161,15 @@ create table jobs_trace (
   output_data jsonb not null,
   constraint jobs_trace_pkey PRIMARY KEY (trace_id)
 );
+create table listeners (
+  queue text not null,
+  listener bigint not null,
+  waits_until timestamp with time zone not null,
+  present_until timestamp with time zone not null,
+  constraint listeners_pkey PRIMARY KEY (queue, listener)
+) with (
+  fillfactor=50
+);
 create table migrations (
   version integer not null,
   name text not null,
@@ -373,6 +382,9 @@ create function _archive_and_delete_jobs(p_ids bigint[], p_operations text[], p_
 create function _attach_children(p_ids bigint[], p_wait_for jsonb[], p_if_parent_fails text[])
   returns void
   language plpgsql volatile set enable_seqscan=off set jit=off set plan_cache_mode=auto set search_path from current;
+create function _attend(p_listener bigint, p_queues text[], p_waits_seconds double precision, p_present_seconds double precision)
+  returns void
+  language plpgsql volatile set search_path from current;
 create function _cancel(p_ids bigint[], p_worker_id text, p_reason text)
   returns TABLE(ordinal bigint, reason text, state job_state)
   language plpgsql volatile set search_path from current;
@@ -442,6 +454,9 @@ create function _hand_back_locked_jobs(p_ids bigint[], p_operations text[], p_ta
 create function _history_bounds()
   returns double precision[]
   language sql immutable parallel safe set search_path from current;
+create function _is_awaited(p_queue text, p_now timestamp with time zone)
+  returns boolean
+  language sql volatile;
 create function _job_number(p_job_id text)
   returns bigint
   language sql stable;
@@ -490,7 +505,7 @@ create function _notify_needs(p_ids bigint[], p_left text[] DEFAULT NULL::text[]
 create function _notify_queues(p_queues text[], p_job_ids text[])
   returns void
   language plpgsql volatile set search_path from current;
-create function _notify_submitted(p_queues text[], p_names text[], p_ids bigint[])
+create function _notify_submitted(p_queues text[], p_names text[], p_ids bigint[], p_now timestamp with time zone)
   returns void
   language plpgsql volatile set plan_cache_mode=force_generic_plan set search_path from current;
 create function _public_id(p_name text, p_id bigint)
@@ -754,7 +769,7 @@ create function set_trace(p_enabled boolean)
 create function set_trace_level(p_level text)
   returns text
   language plpgsql volatile security definer set search_path from current;
-create function settle_and_claim(p_job_ids text[], p_operations text[], p_lease_ids text[], p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0)
+create function settle_and_claim(p_job_ids text[], p_operations text[], p_lease_ids text[], p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0, p_listener bigint DEFAULT NULL::bigint, p_waits_seconds double precision DEFAULT NULL::double precision, p_present_seconds double precision DEFAULT NULL::double precision, p_own_transaction boolean DEFAULT false)
   returns TABLE(kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text, reason text, state job_state)
   language plpgsql volatile security definer set search_path from current;
 create function settle_jobs(p_job_ids text[], p_operations text[], p_lease_ids text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_stream_id bigint DEFAULT NULL::bigint, p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[])
@@ -769,7 +784,7 @@ create function stop_job_with_retry(p_job_id text, p_error text DEFAULT ''::text
 create function submit_job(p_job_id text, p_worker_id text, p_next_need text, p_wait_for text[] DEFAULT '{}'::text[], p_payload jsonb DEFAULT '{}'::jsonb, p_singleton_key text DEFAULT NULL::text, p_available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_task text DEFAULT NULL::text, p_priority integer DEFAULT 0, p_tags text[] DEFAULT NULL::text[], p_resource_keys text[] DEFAULT NULL::text[], p_max_attempts integer DEFAULT NULL::integer, p_if_parent_fails text DEFAULT NULL::text, p_delay double precision DEFAULT NULL::double precision, p_timeout double precision DEFAULT NULL::double precision, p_retry jsonb DEFAULT NULL::jsonb, p_payload_bytes bytea DEFAULT NULL::bytea, p_created_at timestamp with time zone DEFAULT NULL::timestamp with time zone)
   returns TABLE(job_id text, next_need text, wait_for text[], payload jsonb, available_at timestamp with time zone)
   language plpgsql volatile security definer set search_path from current;
-create function submit_jobs(p_job_ids text[] DEFAULT NULL::text[], p_queues text[] DEFAULT NULL::text[], p_payloads jsonb[] DEFAULT NULL::jsonb[], p_tasks text[] DEFAULT NULL::text[], p_priorities integer[] DEFAULT NULL::integer[], p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_delays double precision[] DEFAULT NULL::double precision[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_tags jsonb[] DEFAULT NULL::jsonb[], p_resource_keys jsonb[] DEFAULT NULL::jsonb[], p_singleton_keys text[] DEFAULT NULL::text[], p_max_attempts integer[] DEFAULT NULL::integer[], p_wait_for jsonb[] DEFAULT NULL::jsonb[], p_if_parent_fails text[] DEFAULT NULL::text[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_retries jsonb[] DEFAULT NULL::jsonb[], p_payload_bytes bytea[] DEFAULT NULL::bytea[], p_created_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_worker_id text DEFAULT NULL::text)
+create function submit_jobs(p_job_ids text[] DEFAULT NULL::text[], p_queues text[] DEFAULT NULL::text[], p_payloads jsonb[] DEFAULT NULL::jsonb[], p_tasks text[] DEFAULT NULL::text[], p_priorities integer[] DEFAULT NULL::integer[], p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_delays double precision[] DEFAULT NULL::double precision[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_tags jsonb[] DEFAULT NULL::jsonb[], p_resource_keys jsonb[] DEFAULT NULL::jsonb[], p_singleton_keys text[] DEFAULT NULL::text[], p_max_attempts integer[] DEFAULT NULL::integer[], p_wait_for jsonb[] DEFAULT NULL::jsonb[], p_if_parent_fails text[] DEFAULT NULL::text[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_retries jsonb[] DEFAULT NULL::jsonb[], p_payload_bytes bytea[] DEFAULT NULL::bytea[], p_created_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_worker_id text DEFAULT NULL::text, p_own_transaction boolean DEFAULT false)
   returns TABLE(job_id text, available_at timestamp with time zone)
   language plpgsql volatile security definer set plan_cache_mode=force_generic_plan set search_path from current;
 create function tagged_jobs(p_tags text[], p_limit integer DEFAULT 10000)
@@ -851,12 +866,12 @@ grant execute on routine set_queue_limit(text,integer) to holdfast_admin;
 grant execute on routine set_resource_capacity(text,integer) to holdfast_admin;
 grant execute on routine set_trace(boolean) to holdfast_admin;
 grant execute on routine set_trace_level(text) to holdfast_admin;
-grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint) to holdfast_admin;
+grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint,bigint,double precision,double precision,boolean) to holdfast_admin;
 grant execute on routine settle_jobs(text[],text[],text[],text,jsonb[],bytea[],text[],text[],double precision[],boolean[],bigint,timestamp with time zone[]) to holdfast_admin;
 grant execute on routine stop_job(text,text,text,text) to holdfast_admin;
 grant execute on routine stop_job_with_retry(text,text,text,text,text) to holdfast_admin;
 grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp with time zone,timestamp with time zone,text,integer,text[],text[],integer,text,double precision,double precision,jsonb,bytea,timestamp with time zone) to holdfast_admin;
-grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text) to holdfast_admin;
+grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text,boolean) to holdfast_admin;
 grant execute on routine tagged_jobs(text[],integer) to holdfast_admin;
 grant execute on routine trace_level() to holdfast_admin;
 grant execute on routine upkeep() to holdfast_admin;
@@ -865,7 +880,7 @@ grant select on installation to holdfast_producer;
 grant select on migrations to holdfast_producer;
 grant execute on routine normalize_wait_for(text[]) to holdfast_producer;
 grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp with time zone,timestamp with time zone,text,integer,text[],text[],integer,text,double precision,double precision,jsonb,bytea,timestamp with time zone) to holdfast_producer;
-grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text) to holdfast_producer;
+grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text,boolean) to holdfast_producer;
 grant usage on schema holdfast to holdfast_viewer;
 grant select on history to holdfast_viewer;
 grant select on holds to holdfast_viewer;
@@ -926,11 +941,11 @@ grant execute on routine requeue_job(text,timestamp with time zone,text,text,tex
 grant execute on routine reschedule_job(text,text,text,text,text[],timestamp with time zone,jsonb,text,jsonb) to holdfast_worker;
 grant execute on routine resource_capacity(text) to holdfast_worker;
 grant execute on routine retry_later(text,timestamp with time zone,text,text,text,double precision) to holdfast_worker;
-grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint) to holdfast_worker;
+grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint,bigint,double precision,double precision,boolean) to holdfast_worker;
 grant execute on routine settle_jobs(text[],text[],text[],text,jsonb[],bytea[],text[],text[],double precision[],boolean[],bigint,timestamp with time zone[]) to holdfast_worker;
 grant execute on routine stop_job(text,text,text,text) to holdfast_worker;
 grant execute on routine stop_job_with_retry(text,text,text,text,text) to holdfast_worker;
 grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp with time zone,timestamp with time zone,text,integer,text[],text[],integer,text,double precision,double precision,jsonb,bytea,timestamp with time zone) to holdfast_worker;
-grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text) to holdfast_worker;
+grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text,boolean) to holdfast_worker;
 grant execute on routine trace_level() to holdfast_worker;
 grant execute on routine upkeep() to holdfast_worker;

@@ -266,6 +266,9 @@ class Feeding(ABC):
             waiting = None
         # A sweep walks over dead rows as well: it is part of the look from the beginning, and of its price.
         sweeps = floor is None and waiting is None and (not line.more or now - line.swept_at > SWEEP_S)
+        # Who is called to a job has its mark, and leaves it.
+        attends = bool(asked) and waiting is None and self.hears_signals()
+        attendance = line.attending.ask(now, line.poll_s) if attends else None
         terms = stream.terms
         call = settle_and_claim(
             reports,
@@ -278,10 +281,12 @@ class Feeding(ABC):
             sweep=sweeps,
             floor=floor,
             waiting=waiting,
+            attendance=attendance,
             timeout_s=CALL_S,
         )
         answer = yield from self._call(line, stream, reports, call)
         if answer is None:
+            line.attending.lost()
             stream.put_back_looks(looks)
             return
         stream.looked(len(answer.claimed), looks)
@@ -292,7 +297,8 @@ class Feeding(ABC):
             if asked:
                 # What is refused may be held all the same, and is not claimed for.
                 is_full = len(answer.claimed) >= asked - len(answer.refused)
-                line.more = is_full or line.signals != signals or floor is not None
+                once_more = line.attending.found(attendance, began, jobs=len(answer.claimed), is_full=is_full)
+                line.more = is_full or line.signals != signals or floor is not None or once_more
                 line.due_known = waiting is None and not answer.claimed
                 line.floor = _beginning_of(answer.claimed) if is_full and waiting is None else None
                 if floor is None:
@@ -304,7 +310,8 @@ class Feeding(ABC):
                 elif not line.due_known:
                     line.poll_at = now
                 else:
-                    line.idle_s = min(line.idle_s * 2, line.poll_s)
+                    # Whoever saw nobody wait and commits only now is found by one of the next short polls.
+                    line.idle_s = line.active_s / 4 if once_more else min(line.idle_s * 2, line.poll_s)
                     due_in_s = inf if answer.next_due_in_s is None else answer.next_due_in_s + 0.001
                     line.poll_at = now + min(line.idle_s, max(SOONEST_S, due_in_s))
             was_freed = answer.claimed and self._freed_signals != freed_signals

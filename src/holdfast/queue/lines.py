@@ -13,6 +13,7 @@ from itertools import count
 from math import inf
 from typing import TypeAlias
 
+from holdfast.queue.attendance import Attending
 from holdfast.queue.stream import OpenStream
 from holdfast.store.calls.claiming import Floor
 
@@ -46,6 +47,7 @@ class Line:
     signals: int = 0
     said_to_wait: int | None = None
     """The number of the only job there is, as far as the last look and one signal since tell."""
+    attending: Attending = field(default_factory=Attending)
 
     def next_stream(self) -> OpenStream | None:
         """The stream whose turn it is, among those with room or something to report."""

@@ -10,6 +10,7 @@ from holdfast.store.sqlstates import Action, action_for
 from holdfast.store.store import Store, StoreOnConnection
 from holdfast.store.sync_store import SyncStore, SyncStoreOnConnection
 from holdfast.store.values import (
+    Attendance,
     CancelledJobs,
     Extension,
     HistoryStep,
@@ -25,6 +26,7 @@ from holdfast.store.values import (
 
 __all__ = [
     "Action",
+    "Attendance",
     "Call",
     "CancelledJobs",
     "Extension",

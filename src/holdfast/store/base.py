@@ -14,7 +14,7 @@ from holdfast import config
 from holdfast.errors import InvalidArgument
 from holdfast.store import address, arguments
 from holdfast.store.adapters import ADAPTERS
-from holdfast.store.call import Call, Statement
+from holdfast.store.call import OWN_TRANSACTION, Call, Statement
 from holdfast.store.connections import DeadlineAsyncConnection, DeadlineConnection
 from holdfast.store.loop_end import POOL_NAME
 from holdfast.store.pacing import Pacing
@@ -36,14 +36,19 @@ SLICE_S: Final = 0.5
 class Sql:
     """The statements as they read in one schema, each written once."""
 
-    def __init__(self, schema: str) -> None:
+    def __init__(self, schema: str, *, own_transaction: bool = False) -> None:
         self.schema = config.schema_name(schema)
+        self._own_transaction = "true" if own_transaction else "false"
         self._written: dict[str, bytes] = {}
 
     def of(self, statement: Statement) -> bytes:
         written = None if statement.composed else self._written.get(statement.sql)
         if written is None:
-            written = statement.sql.replace("{schema}", f'"{self.schema}"').encode()
+            written = (
+                statement.sql.replace("{schema}", f'"{self.schema}"')
+                .replace(OWN_TRANSACTION, self._own_transaction)
+                .encode()
+            )
             if not statement.composed:
                 self._written[statement.sql] = written
         return written
@@ -63,7 +68,7 @@ class PooledStore(Generic[PoolT]):
         prepare: bool = True,
     ) -> None:
         self._address = address.understand(dsn)
-        self._sql = Sql(schema)
+        self._sql = Sql(schema, own_transaction=True)
         self._timeout_s = arguments.seconds(timeout_s, "timeout_s", positive=True)
         self._prepares = arguments.flag(prepare, "prepare") == "t"
         self._pacing = Pacing()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 R = TypeVar("R")
 
@@ -17,7 +17,11 @@ Parameter: TypeAlias = "str | bytes | None"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The SQL that calls one function of the engine. `{schema}` stands where the schema's name belongs."""
+    """The SQL that calls one function of the engine. `{schema}` stands where the schema's name belongs.
+
+    `{own_transaction}` stands for whether the call is a transaction of its own, which only a store that has
+    connections of its own can say.
+    """
 
     function: str
     sql: str
@@ -25,9 +29,15 @@ class Statement:
     """Written for one question, so that nobody keeps it: there is no end of them."""
 
 
+OWN_TRANSACTION: Final = "{own_transaction}"
+"""In place of a type: the store says it, not the caller."""
+
+
 def statement(function: str, answers: str = "answer", **takes: str) -> Statement:
     """Write the call of a function with named arguments: its columns, and the types of its parameters."""
-    arguments = ", ".join(f"{name} => %s::{kind}" for name, kind in takes.items())
+    arguments = ", ".join(
+        f"{name} => {kind if kind == OWN_TRANSACTION else f'%s::{kind}'}" for name, kind in takes.items()
+    )
     # Every part is written in this package; what callers give travels as parameters.
     sql = f"select {answers} from {{schema}}.{function}({arguments}) as answer"  # noqa: S608
     return Statement(function, sql)

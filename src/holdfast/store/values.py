@@ -134,6 +134,16 @@ class HistoryStep:
     oldest_s: float | None
 
 
+class Attendance(NamedTuple):
+    """What a listener has written down with a look at its queues, for as many seconds; None: as it was."""
+
+    listener: int
+    waits_s: float | None
+    """That it waits for a signal, if nothing was found."""
+    present_s: float | None
+    """That it is busy, if something was."""
+
+
 class CancelledJobs(NamedTuple):
     """Ids that were cancelled, and ids that were named but are unknown or finished."""
 

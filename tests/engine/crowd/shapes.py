@@ -324,7 +324,22 @@ def shapes(count: int) -> dict[str, Call]:
     return claims(count) | beats(count) | settles(count) | submits(count) | leases(count)
 
 
+def listened_to(conn: Connection) -> Parameters:
+    """A few workers take jobs of the line, and all are busy."""
+    conn.execute("select holdfast._attend(n, '{line}', 0, 60) from generate_series(1, 5) as n")
+    return ()
+
+
+LOOK = beat(0, queues="nothing", limit=1).replace("%s", "'{}'").removesuffix(")")
+WAITS = f"{LOOK}, p_listener => 1, p_waits_seconds => 10)"
+
 SINGLE_SHAPES = {
+    "submit one beside busy workers": Call(
+        submit(1, "p_payloads => array['{}'::jsonb], p_tasks => '{t}', p_own_transaction => true"),
+        1,
+        listened_to,
+    ),
+    "beat that waits": Call(WAITS, 1),
     "submit one": Call(submit(1, "p_payloads => array['{}'::jsonb], p_tasks => '{t}'"), 1),
     "beat of one": Call(beat(1), 2, claimed(1)),
     "settle one": Call(settle(1, "complete"), 1, claimed(1)),

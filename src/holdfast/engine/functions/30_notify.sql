@@ -1,4 +1,47 @@
--- Signals are hints: at most one per statement and queue, never data, never needed.
+-- Signals are hints: at most one per statement and queue, never data, never needed. PostgreSQL lets transactions that signal
+-- commit one after the other, so none is sent for a queue whose workers are all known to be busy.
+
+-- Whether a signal for this queue may be of use: somebody waits for one, or nobody is known at all. For a call that is a
+-- transaction of its own: what commits later cannot know who will wait by then. Index: the primary key. The short way through
+-- submit_jobs has the same words of its own, because a function with a question in it is not inlined.
+create or replace function _is_awaited(p_queue text, p_now timestamptz) returns boolean
+language sql
+as $$
+  select (
+    select bool_or(listener.waits_until > p_now)
+    from listeners listener
+    where listener.queue = p_queue and listener.present_until > p_now
+  ) is not false
+$$;
+
+-- Write down who takes jobs of these queues for so long, and for how long it waits for a signal (0: it is busy).
+create or replace function _attend(
+  p_listener bigint, p_queues text[], p_waits_seconds double precision, p_present_seconds double precision
+) returns void
+language plpgsql set search_path from current
+as $$
+declare
+  v_now timestamptz := _clock();
+  v_is_new boolean;
+begin
+  with attending as (
+    insert into listeners (queue, listener, waits_until, present_until)
+    select distinct
+      given.queue, p_listener, v_now + p_waits_seconds * interval '1 second', v_now + p_present_seconds * interval '1 second'
+    from unnest(p_queues) as given (queue)
+    on conflict (queue, listener) do update
+    set waits_until = excluded.waits_until, present_until = excluded.present_until
+    returning xmax = 0 as is_new
+  )
+  select bool_or(attending.is_new) into v_is_new from attending;
+  if v_is_new then
+    delete from listeners
+    where (queue, listener) in (
+      select gone.queue, gone.listener from listeners gone
+      where gone.present_until < v_now - interval '1 minute'
+      for update skip locked);
+  end if;
+end $$;
 
 -- The signal itself; nobody else signals a need. For a caller who has looked whether signals are sent. Inlined.
 create or replace function _signal_need(p_queue text, p_payload text) returns void
@@ -6,21 +49,24 @@ language sql
 as $$ select pg_notify(current_schema() || '.need.' || p_queue, p_payload) $$;
 
 -- Wake who waits for jobs of these queues; arrays are read side by side. One job of a queue: its id is the payload; several, or
--- none in particular: no payload.
+-- none in particular: no payload. holdfast.own_transaction: see settle_and_claim.
 create or replace function _notify_queues(p_queues text[], p_job_ids text[]) returns void
 language plpgsql set search_path from current
 as $$
+declare
+  v_now timestamptz := case when current_setting('holdfast.own_transaction', true) = 'on' then _clock() end;
 begin
   if p_queues is not null and is_notify_enabled() then
     perform _signal_need(ready.queue, case when count(*) = 1 then coalesce(min(ready.job_id), '') else '' end)
     from unnest(p_queues, p_job_ids) as ready (queue, job_id)
+    where v_now is null or _is_awaited(ready.queue, v_now)
     group by ready.queue;
   end if;
 end $$;
 
 -- Jobs just submitted, as arrays side by side: their queues (null: default), their callers' ids, their numbers. For a caller who
--- has looked whether signals are sent. Subscripts: see submit_jobs.
-create or replace function _notify_submitted(p_queues text[], p_names text[], p_ids bigint[]) returns void
+-- has looked whether signals are sent. Subscripts: see submit_jobs. p_now: of a transaction of its own; null: always signal.
+create or replace function _notify_submitted(p_queues text[], p_names text[], p_ids bigint[], p_now timestamptz) returns void
 language plpgsql
 set search_path from current
 set plan_cache_mode = force_generic_plan
@@ -33,7 +79,8 @@ begin
     select coalesce(p_queues[given.place], 'default') as queue, given.place
     from generate_subscripts(p_ids, 1) as given (place)
   ) as ready
-  group by ready.queue;
+  group by ready.queue
+  having p_now is null or _is_awaited(ready.queue, p_now);
 end $$;
 
 -- Seed 003: one job of one queue.

@@ -139,6 +139,7 @@ end $$;
 
 -- Submit many jobs, all or none. Arrays are read side by side; a null array means the default for every job.
 -- Answers their ids in the order given. Jobs of one call may wait for each other.
+-- p_own_transaction: the call commits as it ends, so it need not signal while the workers of a queue are all busy.
 create or replace function submit_jobs(
   p_job_ids text[] default null,
   p_queues text[] default null,
@@ -158,7 +159,8 @@ create or replace function submit_jobs(
   p_retries jsonb[] default null,
   p_payload_bytes bytea[] default null,
   p_created_at timestamptz[] default null,
-  p_worker_id text default null
+  p_worker_id text default null,
+  p_own_transaction boolean default false
 ) returns table (job_id text, available_at timestamptz)
 language plpgsql security definer
 set search_path from current
@@ -186,7 +188,16 @@ begin
     and coalesce(p_tasks[1] <> '', true)
     and coalesce(octet_length(p_job_ids[1]) between 1 and 1000 and p_job_ids[1] !~ '^j[0-9]+$', true)
   then
-    select settings.notify into v_notifies
+    select
+      settings.notify and (
+        p_own_transaction is not true
+        or (
+          select bool_or(listener.waits_until > v_now)
+          from listeners listener
+          where listener.queue = p_queues[1] and listener.present_until > v_now
+        ) is not false
+      )
+    into v_notifies
     from settings
     where only_row
       and trace_level <> 'all'
@@ -279,7 +290,7 @@ begin
     perform _attach_children(v_ids, p_wait_for, p_if_parent_fails);
   end if;
   if v_notifies then
-    perform _notify_submitted(p_queues, p_job_ids, v_ids);
+    perform _notify_submitted(p_queues, p_job_ids, v_ids, case when p_own_transaction then v_now end);
   end if;
   if v_traces then
     perform _emit_trace_events(

@@ -586,6 +586,8 @@ begin
       job.lease_expires_at
     from claim_jobs(p_worker_id, p_worker_caps, p_limit_jobs, p_lease_seconds) as job;
   if not found and is_notify_enabled() then
+    -- As long as the session may listen without asking again.
+    perform _attend(-pg_backend_pid(), p_worker_caps, 3600, 3600);
     foreach v_cap in array p_worker_caps loop
       execute format('listen %I', current_schema() || '.need.' || v_cap);
     end loop;

@@ -364,6 +364,10 @@ end $$;
 -- passed over because of another claim) and whose created_at is now, by the database's clock: to find that moment takes half as long as a claim, and whoever got jobs can ask when he has begun them.
 -- A job whose settle is refused and that is held all the same takes one from the limit: whoever counts on the slots it frees
 -- never holds more than it asked for.
+-- p_listener: whoever takes jobs of these queues and hears their signals, by a number of its own. It waits for one for
+-- p_waits_seconds, if nothing was claimed; it is busy for p_present_seconds, if something was; null: what was written down holds.
+-- Who did not wait before has to look once more after this: a submit that saw nobody wait may have committed meanwhile.
+-- p_own_transaction: the call commits as it ends, so it need not signal while the workers of a queue are all busy.
 create or replace function settle_and_claim(
   p_job_ids text[],
   p_operations text[],
@@ -382,7 +386,11 @@ create or replace function settle_and_claim(
   p_permanent boolean[] default null,
   p_sweep boolean default true,
   p_floor_at timestamptz default '-infinity',
-  p_floor_id bigint default 0
+  p_floor_id bigint default 0,
+  p_listener bigint default null,
+  p_waits_seconds double precision default null,
+  p_present_seconds double precision default null,
+  p_own_transaction boolean default false
 ) returns table (
   kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer,
   tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision,
@@ -397,7 +405,16 @@ begin
   if p_limit is null or p_limit < 0 then
     raise exception 'the limit must be at least 0, not %', coalesce(p_limit::text, 'null') using errcode = '22023';
   end if;
+  if not coalesce(p_waits_seconds > 0 and p_waits_seconds <= 1e9, true) then
+    perform _require_positive(p_waits_seconds, 'p_waits_seconds');
+  end if;
+  if not coalesce(p_present_seconds > 0 and p_present_seconds <= 1e9, true) then
+    perform _require_positive(p_present_seconds, 'p_present_seconds');
+  end if;
   if cardinality(p_job_ids) > 0 then
+    if p_own_transaction then
+      perform set_config('holdfast.own_transaction', 'on', true);
+    end if;
     kind := 'refused';
     for job_id, reason, state in
       select verdict.job_id, verdict.reason, verdict.state
@@ -421,7 +438,14 @@ begin
         job.error_message, job.if_parent_fails, null::text, 'RUNNING'::job_state
       from claim_jobs(
         p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id) as job;
-    if not found then
+    if found then
+      if p_present_seconds is not null and p_listener is not null then
+        perform _attend(p_listener, p_queues, 0, p_present_seconds);
+      end if;
+    else
+      if p_waits_seconds is not null and p_listener is not null then
+        perform _attend(p_listener, p_queues, p_waits_seconds, p_waits_seconds);
+      end if;
       return query
         select
           'next', null::text, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],

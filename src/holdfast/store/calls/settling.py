@@ -28,9 +28,9 @@ from holdfast.domain.outcome import (
 from holdfast.errors import InvalidArgument
 from holdfast.store import arguments, arrays, rows
 from holdfast.store.arguments import Duration
-from holdfast.store.call import Call, Rows, statement
+from holdfast.store.call import OWN_TRANSACTION, Call, Rows, statement
 from holdfast.store.calls.claiming import Floor, claim_waiting_job, lease_terms, sweep_terms
-from holdfast.store.values import SettledAndClaimed, Settlement
+from holdfast.store.values import Attendance, SettledAndClaimed, Settlement
 
 SETTLE_JOBS: Final = statement(
     "settle_jobs",
@@ -70,6 +70,10 @@ SETTLE_AND_CLAIM: Final = statement(
     p_sweep="boolean",
     p_floor_at="timestamptz",
     p_floor_id="bigint",
+    p_listener="bigint",
+    p_waits_seconds="double precision",
+    p_present_seconds="double precision",
+    p_own_transaction=OWN_TRANSACTION,
 )
 
 _NOT_STORED: Final = {"[holdfast]": "there was a result, and the database refused to store it"}
@@ -119,6 +123,7 @@ def settle_and_claim(
     sweep: bool = True,
     floor: Floor | None = None,
     waiting: int | None = None,
+    attendance: Attendance | None = None,
     timeout_s: float | None = None,
 ) -> Call[SettledAndClaimed]:
     """Settle what is done and claim up to `limit` jobs, in one round trip and one commit.
@@ -157,13 +162,14 @@ def settle_and_claim(
         *lease_terms(lease_s, tags, stream_id),
         *sweep_terms(sweep, floor),
     )
+    marks = _attendance_terms(attendance)
     return Call(
         SETTLE_AND_CLAIM,
-        (*_columns(settled), *terms),
+        (*_columns(settled), *terms, *marks),
         _settled_and_claimed,
         idempotent=limit == 0 and _is_fenced(settled),
         timeout_s=timeout_s,
-        plainer=lambda: (*_columns(settled, bare=True), *terms),
+        plainer=lambda: (*_columns(settled, bare=True), *terms, *marks),
     )
 
 
@@ -259,6 +265,15 @@ def _moment(outcome: Outcome, job_id: str) -> datetime | None:
     if outcome.delay_s:
         raise InvalidArgument(f'a settle of "{job_id}" has a moment and a delay: give one of them')
     return arguments.aware(outcome.available_at, f'available_at of job "{job_id}"')
+
+
+def _attendance_terms(attendance: Attendance | None) -> tuple[str | None, str | None, str | None]:
+    listener, waits_s, present_s = attendance or (None, None, None)
+    return (
+        arguments.whole(listener, "listener", most=arguments.BIGINT),
+        arguments.duration(waits_s, "waits_s", positive=True),
+        arguments.duration(present_s, "present_s", positive=True),
+    )
 
 
 def _is_fenced(settlements: Sequence[Settlement]) -> bool:

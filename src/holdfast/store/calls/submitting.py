@@ -11,7 +11,7 @@ from holdfast.domain.content import CONTENT_BYTES, encode_json
 from holdfast.domain.job import Content, IfParentFails, NewJob
 from holdfast.errors import InvalidArgument, PayloadError
 from holdfast.store import arguments, arrays
-from holdfast.store.call import Call, Rows, only_value, statement
+from holdfast.store.call import OWN_TRANSACTION, Call, Rows, only_value, statement
 from holdfast.store.values import SubmittedJob
 
 T = TypeVar("T")
@@ -85,6 +85,7 @@ SUBMIT_JOBS: Final = statement(
     p_payload_bytes="bytea[]",
     p_created_at="timestamptz[]",
     p_worker_id="text",
+    p_own_transaction=OWN_TRANSACTION,
 )
 
 NORMALIZE_WAIT_FOR: Final = statement("normalize_wait_for", p_wait_for="text[]")
