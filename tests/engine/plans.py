@@ -30,10 +30,17 @@ set auto_explain.log_timing = off;
 set auto_explain.log_format = json;
 """
 
+# The parts of a table are that table. To scan an empty part is to read nothing, and no harm.
 _FETCHED = """
-select relname, seq_scan, seq_tup_read + coalesce(idx_tup_fetch, 0)
-from pg_stat_xact_user_tables
-where schemaname = 'holdfast' and relname = any (%s)
+select
+  coalesce(whole.relname, counted.relname) as relname,
+  sum(case when counted.seq_tup_read > 0 then counted.seq_scan else 0 end)::integer,
+  sum(counted.seq_tup_read + coalesce(counted.idx_tup_fetch, 0))::integer
+from pg_stat_xact_user_tables counted
+left join pg_inherits part on part.inhrelid = counted.relid
+left join pg_class whole on whole.oid = part.inhparent
+where counted.schemaname = 'holdfast' and coalesce(whole.relname, counted.relname) = any (%s)
+group by 1
 """
 
 _FORGET_STATISTICS = """

@@ -106,6 +106,8 @@ MAY_READ = {
     "installation": "PWVA",
     "jobs": "",
     "archived_jobs": "",
+    "archived_jobs_0": "",
+    "archived_jobs_rest": "",
     "job_names": "",
     "job_waits": "",
     "job_errors": "",

@@ -39,10 +39,7 @@ create table archived_jobs (
   wait_for text[],
   forfeited_stream_id bigint,
   constraint archived_jobs_pkey PRIMARY KEY (id)
-) with (
-  autovacuum_vacuum_insert_scale_factor=0.05,
-  autovacuum_analyze_scale_factor=0.05
-);
+) partition by RANGE (id);
 create table history (
   minute timestamp with time zone not null,
   queue text not null,
@@ -209,6 +206,7 @@ create table upkeep_progress (
   closed_to timestamp with time zone not null,
   sampled_at timestamp with time zone not null,
   is_forgetting boolean not null default false,
+  forgotten_to bigint not null default 0,
   constraint upkeep_progress_pkey PRIMARY KEY (only_row),
   constraint upkeep_has_one_row CHECK (only_row)
 ) with (
@@ -231,9 +229,9 @@ create table workers (
   autovacuum_vacuum_threshold=1000
 );
 
-CREATE INDEX archived_jobs_by_end ON archived_jobs USING brin (finalized_at) WITH (pages_per_range='32');
-CREATE INDEX archived_jobs_by_tag ON archived_jobs USING gin (tags) WHERE tags IS NOT NULL;
-CREATE INDEX archived_jobs_forfeited ON archived_jobs USING btree (forfeited_stream_id) WHERE forfeited_stream_id IS NOT NULL;
+CREATE INDEX archived_jobs_by_end ON ONLY archived_jobs USING brin (finalized_at) WITH (pages_per_range='32');
+CREATE INDEX archived_jobs_by_tag ON ONLY archived_jobs USING gin (tags) WHERE tags IS NOT NULL;
+CREATE INDEX archived_jobs_forfeited ON ONLY archived_jobs USING btree (forfeited_stream_id) WHERE forfeited_stream_id IS NOT NULL;
 CREATE INDEX holds_by_job ON holds USING btree (job_id);
 CREATE INDEX job_errors_by_job ON job_errors USING btree (job_id, id);
 CREATE INDEX job_waits_by_parent ON job_waits USING btree (parent_id);
@@ -379,6 +377,12 @@ create function _archive_and_delete_job(p_locked_job jobs_with_status)
 create function _archive_and_delete_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[], p_result_bytes bytea[], p_messages text[], p_tracebacks text[], p_stream_id bigint, OUT o_parents bigint[], OUT o_streams_freed boolean, OUT o_left text[])
   returns record
   language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
+create function _archive_part_is_needed(p_part regclass, p_lower bigint, p_upper bigint, p_before timestamp with time zone)
+  returns boolean
+  language plpgsql volatile set enable_seqscan=off set jit=off set search_path from current;
+create function _archive_parts()
+  returns TABLE(part regclass, lower_id bigint, upper_id bigint)
+  language sql stable set search_path from current;
 create function _attach_children(p_ids bigint[], p_wait_for jsonb[], p_if_parent_fails text[])
   returns void
   language plpgsql volatile set enable_seqscan=off set jit=off set plan_cache_mode=auto set search_path from current;
@@ -412,6 +416,9 @@ create function _cycle_through(p_id bigint)
 create function _descendants(p_ids bigint[])
   returns bigint[]
   language plpgsql stable set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path from current;
+create function _drop_archive_part(p_before timestamp with time zone)
+  returns boolean
+  language plpgsql volatile set enable_seqscan=off set jit=off set lock_timeout=50ms set search_path from current;
 create function _effect_on_child(p_parent_state job_state, p_if_parent_fails text)
   returns text
   language sql immutable;
@@ -424,6 +431,9 @@ create function _emit_trace_events(p_job_ids text[], p_event_types text[], p_wor
 create function _end_of(p_job_id text)
   returns job_state
   language sql stable;
+create function _extend_archive()
+  returns integer
+  language plpgsql volatile set client_min_messages=warning set lock_timeout=50ms set search_path from current;
 create function _finish_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb, p_wake bigint[] DEFAULT NULL::bigint[], p_dead bigint[] DEFAULT NULL::bigint[])
   returns void
   language plpgsql volatile set search_path from current;
@@ -666,7 +676,7 @@ create function get_history(p_minutes integer DEFAULT 60, p_step_minutes integer
   language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path from current;
 create function get_job(p_job_id text)
   returns SETOF job_details
-  language plpgsql stable security definer set search_path from current;
+  language plpgsql stable security definer set enable_seqscan=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function get_job_stats(p_tags text[] DEFAULT NULL::text[])
   returns TABLE(total_jobs bigint, pending_jobs bigint, running_jobs bigint, completed_jobs bigint, stopped_jobs bigint, failed_jobs bigint, total_retries bigint)
   language plpgsql stable security definer set search_path from current;

@@ -207,9 +207,12 @@ begin
     return false;
   end if;
 
+  perform _extend_archive();
   select settings.archive_retention_s into v_keep_s from settings;
-  v_is_forgetting := v_keep_s is not null
-    and _forget_ended_before(v_now - v_keep_s * interval '1 second', c_forgotten) = c_forgotten;
+  v_is_forgetting := v_keep_s is not null and (
+    _drop_archive_part(v_now - v_keep_s * interval '1 second')
+    -- Later, so that a part that is about to be dropped as a whole is not taken apart row by row.
+    or _forget_ended_before(v_now - v_keep_s * interval '1.5 seconds' - interval '1 day', c_forgotten) = c_forgotten);
   if v_is_forgetting <> v_progress.is_forgetting then
     update upkeep_progress set is_forgetting = v_is_forgetting;
   end if;

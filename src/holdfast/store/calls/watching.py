@@ -75,7 +75,8 @@ _TASKS: Final = Statement(
 
 _ARCHIVE_SIZE: Final = Statement(
     "archive_size",
-    "select greatest(reltuples, 0)::bigint from pg_class where oid = '{schema}.archived_jobs'::regclass",
+    "select coalesce(sum(greatest(part.reltuples, 0)), 0)::bigint from pg_inherits "
+    "join pg_class part on part.oid = inhrelid where inhparent = '{schema}.archived_jobs'::regclass",
 )
 
 _CLOCK: Final = Statement("database_clock", "select {schema}._clock()")
@@ -96,7 +97,8 @@ _TABLES: Final = Statement(
     "table_health",
     "select relname, n_live_tup, n_dead_tup, greatest(last_vacuum, last_autovacuum), "
     "greatest(last_analyze, last_autoanalyze) from pg_stat_all_tables "
-    "where relid in ('{schema}.jobs'::regclass, '{schema}.archived_jobs'::regclass) order by relname",
+    "where relid = '{schema}.jobs'::regclass or relid in ("
+    "select inhrelid from pg_inherits where inhparent = '{schema}.archived_jobs'::regclass) order by relname",
 )
 
 _TRANSACTIONS: Final = Statement(
