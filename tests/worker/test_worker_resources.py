@@ -69,6 +69,25 @@ async def test_worker_resource_busy_reschedules_without_increment(
     assert "jobs.failed" not in hf.metrics.snapshot()
 
 
+async def test_a_worker_need_not_ask_for_a_resource_it_got_with_the_claim(
+    hf: Holdfast, conn: psycopg.Connection[Any]
+) -> None:
+    seen: list[list[str]] = []
+
+    @hf.task(name="print", resources=["printer"])
+    async def printing() -> None:
+        seen.append(holds(conn))
+
+    conn.execute("select holdfast.set_resource_capacity('printer', 2)")
+    conn.execute("drop function holdfast.acquire_resources")
+    handle = await printing.aenqueue()
+
+    job = await run_one(hf, handle)
+
+    assert (job.state, seen) == (JobState.COMPLETED, [["printer"]])
+    assert holds(conn) == []
+
+
 def test_the_delay_is_a_setting_and_two_seconds_unless_said_otherwise() -> None:
     assert Settings().resource_busy_delay == 2.0
 

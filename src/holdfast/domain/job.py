@@ -76,6 +76,8 @@ class ClaimedJob:
     expires_at: datetime | None
     error_message: str | None
     if_parent_fails: IfParentFails | None
+    holds_resources: bool = False
+    """Whether its resources were taken with the claim."""
 
     @property
     def id(self) -> str:

@@ -282,6 +282,7 @@ class Feeding(ABC):
             floor=floor,
             waiting=waiting,
             attendance=attendance,
+            take_resources=terms.for_worker,
             timeout_s=CALL_S,
         )
         answer = yield from self._call(line, stream, reports, call)

@@ -104,7 +104,7 @@ class Execution:
             raise UnknownTask(self._unknown())
         if job.timeout_s is None:
             self.timeout_s = task.timeout_s
-        if job.resource_keys and (busy := await self._take_resources()):
+        if job.resource_keys and not job.holds_resources and (busy := await self._take_resources()):
             return busy
         if self.context.stop is not None:
             return Raised(JobCancelled("stopped before it began"), "")

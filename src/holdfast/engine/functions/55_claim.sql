@@ -31,6 +31,72 @@ begin
     order by allowed.place);
 end $$;
 
+-- For locked jobs in line order that take one resource: take those that are free, and answer the jobs that have theirs. A worker
+-- asks for the others itself, as it does for jobs that take several. Never waits: a resource that somebody else is just taking
+-- is left out, and one that was never taken before has no row to lock yet. What is held is counted by a statement of its own
+-- after the locks, as in acquire_resources. p_lease: see claim_jobs.
+create or replace function _take_resources(p_ids bigint[], p_lease text, p_now timestamptz) returns bigint[]
+language plpgsql
+set search_path from current
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  v_keys text[];
+  v_taken bigint[];
+begin
+  select array_agg(free.key)
+  into v_keys
+  from (
+    select resource.key
+    from resources resource
+    where resource.key = any (array(
+      select distinct job.resource_keys[1]
+      from jobs job
+      where job.id = any (p_ids) and cardinality(job.resource_keys) = 1))
+    order by resource.key
+    for update skip locked
+  ) as free;
+  with wanted as (
+    select job.id, job.resource_keys[1] as key, row_number() over (partition by job.resource_keys[1] order by given.place) as turn
+    from unnest(p_ids) with ordinality as given (id, place)
+    join jobs job on job.id = given.id
+    where cardinality(job.resource_keys) = 1 and job.resource_keys[1] = any (v_keys)
+  ), room as (
+    select
+      resource.key, resource.capacity,
+      (select count(*) from holds where holds.kind = 'resource' and holds.key = resource.key) as held
+    from resources resource
+    where resource.key = any (v_keys)
+  ), free as (
+    select room.key, candidate.slot, row_number() over (partition by room.key order by candidate.slot) as turn
+    from room
+    -- So many slots have room for all of us between those that are held.
+    cross join lateral generate_series(1, least(room.capacity, room.held + cardinality(p_ids))) as candidate (slot)
+    where room.held < room.capacity
+      and not exists (
+        select from holds where holds.kind = 'resource' and holds.key = room.key and holds.slot = candidate.slot)
+  ), taken as (
+    insert into holds (kind, key, slot, job_id, lease_id, held_since)
+    select
+      'resource', wanted.key, free.slot, wanted.id, (p_lease || to_hex(wanted.id | (1::bigint << 63)))::uuid, p_now
+    from wanted
+    join room on room.key = wanted.key and wanted.turn <= room.capacity - room.held
+    join free on free.key = wanted.key and free.turn = wanted.turn
+    returning job_id
+  )
+  select coalesce(array_agg(taken.job_id), '{}') into v_taken from taken;
+  return v_taken;
+end $$;
+
+-- Whether a job just claimed has a resource. A function, so that it sees what the claim has done in the same statement.
+create or replace function _holds_resource(p_id bigint) returns boolean
+language plpgsql volatile set search_path from current
+as $$
+begin
+  return exists (select from holds where holds.job_id = p_id and holds.kind = 'resource');
+end $$;
+
 -- How many more jobs of each queue may be held now: null without a limit, 0 if the limit is reached, or if another claim of the
 -- queue is under way whose jobs nobody can see yet (holdfast.passed_over says so to settle_and_claim). The transaction-scoped try-lock makes sure of that without waiting; what is
 -- held is counted by a statement of its own after the lock. Only called when one of the queues has a limit.
@@ -222,6 +288,7 @@ end $$;
 -- Claim for a worker or a stream: highest priority first, then by due time, then by number. Sweeps overdue leases first unless
 -- told not to (a busy worker does it once a second). A floor is a worker's own memory of where the line begins: jobs before it
 -- are passed over. Guard: what makes a job eligible is tested under the row lock; locked jobs are skipped, never waited for.
+-- p_take_resources: jobs that take one resource get it with the claim, if it is free; whoever claims has to look.
 create or replace function claim_jobs(
   p_worker_id text,
   p_queues text[],
@@ -231,7 +298,8 @@ create or replace function claim_jobs(
   p_stream_id bigint default null,
   p_sweep boolean default true,
   p_floor_at timestamptz default '-infinity',
-  p_floor_id bigint default 0
+  p_floor_id bigint default 0,
+  p_take_resources boolean default false
 ) returns table (
   job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[],
   attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb,
@@ -272,6 +340,9 @@ declare
   v_level bigint[];                                   -- what we locked of this level
   v_ids bigint[];                                     -- what we locked of all levels
   v_mixed boolean := false;                           -- whether that is out of order
+  v_takes boolean;
+  v_resources boolean := false;                       -- whether some of it takes resources
+  v_taken bigint[] := '{}';                           -- what has its resources
   v_cuts integer[] := '{}';
   v_room integer := p_limit;
   -- A claim's leases are the same 60 random bits and the job's number, as a UUID: one random value for all (one for each was
@@ -378,10 +449,11 @@ begin
             and job.waiting_on = 0
           order by job.queue desc, job.priority desc
           limit 1
-        ) end
-      into v_found, v_keys, v_lower
+        ) end,
+        bool_or(line.takes)
+      into v_found, v_keys, v_lower, v_takes
       from (
-        select job.id, job.singleton_key
+        select job.id, job.singleton_key, p_take_resources and job.resource_keys is not null as takes
         from jobs job
         where job.queue = v_queues[v_place]
           and job.priority = v_priority
@@ -411,6 +483,7 @@ begin
         -- Keys seen once are taken now, by us or by others: the next look goes past them.
         v_busy := v_busy || v_keys;
       end if;
+      v_resources := v_resources or coalesce(v_takes, false);
       v_ids := v_ids || v_found;
       v_room := p_limit - coalesce(cardinality(v_ids), 0);
       exit when v_room = 0;
@@ -447,6 +520,10 @@ begin
       select job.id from jobs job where job.id = any (v_ids) order by job.priority desc, job.available_at, job.id);
   end if;
 
+  if v_resources then
+    v_taken := _take_resources(v_ids, v_lease, v_now);
+  end if;
+
   -- Take. The index answers in the order of ids, the line is in the order of due times. So the update goes through what is
   -- locked in runs of ascending ids (mostly there is one), and rows come out as they stand in line: sorting the answer costs
   -- 40 µs more for 100 jobs, looking each id up by itself 200.
@@ -465,7 +542,7 @@ begin
         extended_at = null,
         started_at = coalesce(job.started_at, v_now),
         stream_id = p_stream_id,
-        has_holds = job.singleton_key is not null
+        has_holds = job.singleton_key is not null or job.id = any (v_taken)
     from unnest(1 || v_cuts, v_cuts || cardinality(v_ids) + 1) as run (first, next)
     where job.id = any (v_ids[run.first:run.next - 1])
     returning

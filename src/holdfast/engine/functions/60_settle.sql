@@ -367,6 +367,7 @@ end $$;
 -- p_listener: whoever takes jobs of these queues and hears their signals, by a number of its own. It waits for one for
 -- p_waits_seconds, if nothing was claimed; it is busy for p_present_seconds, if something was; null: what was written down holds.
 -- Who did not wait before has to look once more after this: a submit that saw nobody wait may have committed meanwhile.
+-- p_take_resources: jobs that take one resource get it with the claim, if it is free; their reason is 'holding'.
 -- p_own_transaction: the call commits as it ends, so it need not signal while the workers of a queue are all busy.
 create or replace function settle_and_claim(
   p_job_ids text[],
@@ -390,7 +391,8 @@ create or replace function settle_and_claim(
   p_listener bigint default null,
   p_waits_seconds double precision default null,
   p_present_seconds double precision default null,
-  p_own_transaction boolean default false
+  p_own_transaction boolean default false,
+  p_take_resources boolean default false
 ) returns table (
   kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer,
   tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision,
@@ -435,9 +437,12 @@ begin
         'claimed', job.job_id, job.lease_id, job.queue, job.task, job.payload, job.payload_bytes, job.priority, job.tags,
         job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s, job.retry, job.available_at,
         job.created_at, job.lease_expires_at, job.number, job.started_at, job.last_retry_at, job.expires_at,
-        job.error_message, job.if_parent_fails, null::text, 'RUNNING'::job_state
+        job.error_message, job.if_parent_fails,
+        case when p_take_resources and job.resource_keys is not null and _holds_resource(job.number) then 'holding' end,
+        'RUNNING'::job_state
       from claim_jobs(
-        p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id) as job;
+        p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id,
+        p_take_resources) as job;
     if found then
       if p_present_seconds is not null and p_listener is not null then
         perform _attend(p_listener, p_queues, 0, p_present_seconds);

@@ -73,6 +73,7 @@ SETTLE_AND_CLAIM: Final = statement(
     p_listener="bigint",
     p_waits_seconds="double precision",
     p_present_seconds="double precision",
+    p_take_resources="boolean",
     p_own_transaction=OWN_TRANSACTION,
 )
 
@@ -124,6 +125,7 @@ def settle_and_claim(
     floor: Floor | None = None,
     waiting: int | None = None,
     attendance: Attendance | None = None,
+    take_resources: bool = False,
     timeout_s: float | None = None,
 ) -> Call[SettledAndClaimed]:
     """Settle what is done and claim up to `limit` jobs, in one round trip and one commit.
@@ -162,7 +164,7 @@ def settle_and_claim(
         *lease_terms(lease_s, tags, stream_id),
         *sweep_terms(sweep, floor),
     )
-    marks = _attendance_terms(attendance)
+    marks = (*_attendance_terms(attendance), arguments.flag(take_resources, "take_resources"))
     return Call(
         SETTLE_AND_CLAIM,
         (*_columns(settled), *terms, *marks),
@@ -282,19 +284,21 @@ def _is_fenced(settlements: Sequence[Settlement]) -> bool:
 
 def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
     refused: list[Verdict] = []
-    claimed: list[tuple[object, ...]] = []
+    claimed: list[ClaimedJob] = []
     next_due = next_due_in_s = None
     for row in answer:
         kind = row[0]
         if kind == "claimed":
-            claimed.append(row[3:])
+            job = rows.claimed_job(row[3:])
+            job.holds_resources = row[1] is not None
+            claimed.append(job)
         elif kind == "refused" and row[1] != Reason.ALREADY:
             refused.append(rows.verdict(row[3], False, row[2], row[1]))
         elif kind == "next":
             next_due = row[3 + _DUE_AT]
             if next_due is not None:
                 next_due_in_s = (next_due - row[3 + _NOW]).total_seconds()
-    return SettledAndClaimed(refused, rows.claimed_jobs(claimed), next_due, next_due_in_s)
+    return SettledAndClaimed(refused, claimed, next_due, next_due_in_s)
 
 
 def _only_claiming(call: Call[list[ClaimedJob]]) -> Call[SettledAndClaimed]:
