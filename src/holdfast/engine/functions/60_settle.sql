@@ -448,9 +448,6 @@ begin
         perform _attend(p_listener, p_queues, 0, p_present_seconds);
       end if;
     else
-      if p_waits_seconds is not null and p_listener is not null then
-        perform _attend(p_listener, p_queues, p_waits_seconds, p_waits_seconds);
-      end if;
       return query
         select
           'next', null::text, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],
@@ -458,6 +455,10 @@ begin
           case when current_setting('holdfast.passed_over', true) = 'on' then _clock() else _next_due(p_queues) end,
           _clock(), null::timestamptz, null::bigint, null::timestamptz, null::timestamptz,
           null::timestamptz, null::text, null::text, null::text, null::job_state;
+      -- Last of all: whoever has the row locked then needs nothing else, and stands in nobody's way.
+      if p_waits_seconds is not null and p_listener is not null then
+        perform _attend(p_listener, p_queues, p_waits_seconds, p_waits_seconds);
+      end if;
     end if;
   end if;
 end $$;
