@@ -28,6 +28,7 @@ COMMANDS = {
     "stats": "Print how many jobs wait, run, are dead, and ended lately.",
     "top": "Watch queues, workers and dead letters, until Ctrl-C.",
     "trace": "Print what happened to a job, in order.",
+    "web": "Serve the HTTP API and the dashboard until Ctrl-C.",
     "worker": "Run the jobs of an app.",
     "workers": "Print the workers that hold jobs.",
 }

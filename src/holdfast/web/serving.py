@@ -1,0 +1,55 @@
+"""Serving until somebody says stop."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Final
+
+import uvicorn
+
+from holdfast.web.app import create_app
+from holdfast.web.settings import WebSettings
+
+STOP_S: Final = 5
+"""How long requests may go on after a stop."""
+
+MOST_REQUESTS: Final = 1000
+"""At once; more are told to come again."""
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which says where it listens as soon as it does."""
+
+    def __init__(self, settings: WebSettings, ready: Callable[[str], None] = lambda address: None) -> None:
+        self._ready = ready
+        super().__init__(
+            uvicorn.Config(
+                create_app(settings),
+                host=settings.host.strip("[]"),
+                port=settings.port,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=STOP_S,
+                limit_concurrency=MOST_REQUESTS,
+            )
+        )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready(self.address)
+
+    @property
+    def address(self) -> str:
+        """Where it listens, once it does."""
+        name = self.servers[0].sockets[0].getsockname()
+        host = f"[{name[0]}]" if ":" in name[0] else name[0]
+        return f"http://{host}:{name[1]}"
+
+
+def serve(settings: WebSettings, ready: Callable[[str], None] = lambda address: None) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    Server(settings, ready).run()

@@ -1,0 +1,32 @@
+"""Queues over HTTP."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import httpx
+
+from tests.console.conftest import Shop
+
+
+def test_a_queue_is_paused_and_resumed_whatever_its_name(web: httpx.Client, shop: Shop) -> None:
+    for number, name in enumerate(["mail", "a/b %2F?#ü", "=x"]):
+        shop.submit(f"job-{number}", queue=name)
+        path = f"/api/queues/{quote(name, safe='')}"
+        assert web.post(f"{path}/pause").json() == {"queue": name, "paused": True, "changed": True}
+        assert web.post(f"{path}/pause").json()["changed"] is False
+        paused = {each["queue"] for each in web.get("/api/queues").json()["queues"] if each["paused_at"]}
+        assert paused == {name}
+        assert web.post(f"{path}/resume").json()["changed"] is True
+
+
+def test_probes_answer(web: httpx.Client) -> None:
+    assert web.get("/livez").json() == {"ok": True}
+    assert web.get("/readyz").json() == {"ok": True}
+
+
+def test_an_unknown_address_is_a_problem(web: httpx.Client) -> None:
+    answer = web.get("/api/nothing")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["title"] == "Not Found"
