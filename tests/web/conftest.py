@@ -9,11 +9,15 @@ import httpx
 import pytest
 
 from holdfast.app import Holdfast
-from holdfast.web.settings import WebSettings
+from holdfast.web.settings import WebSettings, read_tokens
 from tests.console.conftest import Shop
 from tests.web.serving import Running
 
 Serve = Callable[..., Running]
+
+SECRETS = {role: f"{role}-secret-4711" for role in ("viewer", "operator", "admin")}
+TOKENS = read_tokens(f"{role}:{role}-name:{secret}" for role, secret in SECRETS.items())
+VIEWER, OPERATOR, ADMIN = ({"Authorization": f"Bearer {secret}"} for secret in SECRETS.values())
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli.choosing import database_options, opened
 from holdfast.cli.exits import FAILED
-from holdfast.cli.listing import as_line, json_option
+from holdfast.cli.listing import json_option
 from holdfast.cli.options import connection
 from holdfast.cli.safe import one_line
 
@@ -32,12 +32,14 @@ def command(target: str | None, as_json: bool, quiet: bool, database_url: str | 
     workers, queues, stuck and set-aside jobs; with your app, also at tasks that nobody knows. Every finding
     says what to do. Nothing is changed.
     """
+    from holdfast.console import shapes
+
     tasks = _tasks_of(target) if target else None
     found = _examine(database_url, schema, tasks)
     shown = [finding for finding in found if not quiet or finding.level != "OK"]
     for finding in shown:
         if as_json:
-            click.echo(as_line(level=finding.level, check=finding.check, says=finding.says, fix=finding.fix))
+            click.echo(shapes.encode(shapes.finding(finding)))
         else:
             _print(finding)
     problems = sum(finding.level == "PROBLEM" for finding in found)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.cli.listing import Column
 from holdfast.cli.safe import one_line
@@ -31,26 +29,10 @@ MOST_SHOWN = 60
 
 
 def as_json(job: Job) -> str:
-    """One line of JSON by the view's column names; bytes are written as base64."""
-    found: dict[str, Any] = {}
-    for each in fields(Job):
-        value = getattr(job, each.name)
-        match each.name:
-            case "queue":
-                found["next_need"] = value
-            case "payload" | "result":
-                is_bytes = isinstance(value, bytes)
-                found[each.name] = None if is_bytes else value
-                found[f"{each.name}_bytes"] = value if is_bytes else None
-            case "status":
-                found["status"] = job.state if value is None else value
-            case "errors":
-                found["errors"] = [asdict(entry) for entry in value]
-            case "progress":
-                found["progress"] = None if value is None else asdict(value)
-            case name:
-                found[name] = value
-    return json.dumps(found, default=_in_json)
+    """One line of JSON."""
+    from holdfast.console import shapes
+
+    return shapes.encode(shapes.job(job))
 
 
 def in_full(job: Job, children: Sequence[str] = ()) -> str:
@@ -143,13 +125,3 @@ def _content(content: Content) -> str:
 
 def _moment(moment: datetime) -> str:
     return moment.astimezone().isoformat(" ", "seconds")
-
-
-def _in_json(value: object) -> str:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case bytes():
-            return base64.b64encode(value).decode()
-        case _:
-            return str(value)

@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli.choosing import database_options, opened
 from holdfast.cli.groups import Group
-from holdfast.cli.listing import Column, Listing, ago, as_line, json_option, show, watch_options
+from holdfast.cli.listing import Column, Listing, ago, json_option, show, watch_options
 
 if TYPE_CHECKING:
     from holdfast.console.views import Queues
@@ -102,6 +102,8 @@ def limit(queue: str, most: int | None, database_url: str | None, schema: str) -
 
 def listing(seen: Queues, limit: int) -> Listing:
     """The queues as a table and as JSON."""
+    from holdfast.console import shapes
+
     shown = seen.queues[:limit]
     rows: list[tuple[str, ...]] = []
     for queue in shown:
@@ -119,21 +121,7 @@ def listing(seen: Queues, limit: int) -> Listing:
                 ago(queue.paused_at, seen.at),
             )
         )
-    lines = [
-        as_line(
-            queue=queue.queue,
-            due=queue.due_jobs,
-            delayed=queue.delayed_jobs,
-            blocked=queue.blocked_jobs,
-            held=queue.held_jobs,
-            dead=queue.dead_jobs,
-            oldest_due_at=queue.oldest_due_at,
-            paused_at=queue.paused_at,
-            max_running=queue.max_running,
-            counted_to=seen.counted_to,
-        )
-        for queue in shown
-    ]
+    lines = [shapes.encode(shapes.queue(seen, queue)) for queue in shown]
     notes = [] if rows else ["No queue has a live job, and none is paused or limited."]
     if len(shown) < len(seen.queues):
         notes.append(f"{len(seen.queues) - len(shown)} more: --limit {len(seen.queues)} shows them.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.choosing import database_options, opened
-from holdfast.cli.listing import Column, Listing, as_line, json_option, show, watch_options
+from holdfast.cli.listing import Column, Listing, json_option, show, watch_options
 
 if TYPE_CHECKING:
     from holdfast.console.views import Resource
@@ -43,6 +43,8 @@ def command(
 
 def listing(found: Sequence[Resource]) -> Listing:
     """The resources as a table and as JSON."""
+    from holdfast.console import shapes
+
     rows = [
         (
             each.kind,
@@ -53,17 +55,5 @@ def listing(found: Sequence[Resource]) -> Listing:
         )
         for each in found
     ]
-    lines = [
-        as_line(
-            kind=each.kind,
-            key=each.key,
-            capacity=each.capacity,
-            holders=[
-                {"job_id": hold.job_id, "worker_id": hold.worker_id, "since": hold.since}
-                for hold in each.holders
-            ],
-            waiting=each.waiting,
-        )
-        for each in found
-    ]
+    lines = [shapes.encode(shapes.resource(each)) for each in found]
     return Listing(COLUMNS, rows, lines, [] if rows else ["No resource is held or wanted."])

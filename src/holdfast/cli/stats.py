@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.choosing import database_options, opened
-from holdfast.cli.listing import Column, Listing, ago, as_line, json_option, show, watch_options
+from holdfast.cli.listing import Column, Listing, ago, json_option, show, watch_options
 
 if TYPE_CHECKING:
     from holdfast.console.views import Stats
@@ -35,6 +35,8 @@ def command(as_json: bool, watch: bool, every: float, database_url: str | None, 
 
 def listing(seen: Stats) -> Listing:
     """The figures as a table and as one line of JSON."""
+    from holdfast.console import shapes
+
     more = "+" if seen.capped else ""
     figures = {
         "due": f"{seen.due:,}{more}",
@@ -52,21 +54,7 @@ def listing(seen: Stats) -> Listing:
         "died in the last hour": f"{_ended(seen.ended_last_hour, 'DEAD'):,}",
         "archived, about": f"{seen.archived_about:,}",
     }
-    line = as_line(
-        at=seen.at,
-        due=seen.due,
-        delayed=seen.delayed,
-        blocked=seen.blocked,
-        held=seen.held,
-        dead=seen.dead,
-        oldest_due_at=seen.oldest_due_at,
-        paused=seen.paused,
-        ended_last_minute=seen.ended_last_minute,
-        ended_last_hour=seen.ended_last_hour,
-        archived_about=seen.archived_about,
-        capped=seen.capped,
-    )
-    return Listing(COLUMNS, list(figures.items()), [line])
+    return Listing(COLUMNS, list(figures.items()), [shapes.encode(shapes.stats(seen))])
 
 
 def _ended(counts: Mapping[JobState, int], state: str) -> int:

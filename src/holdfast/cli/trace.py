@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.choosing import database_options, opened
-from holdfast.cli.listing import Column, Listing, as_line, json_option, moment, show, watch_options
+from holdfast.cli.listing import Column, Listing, json_option, moment, show, watch_options
 
 if TYPE_CHECKING:
     from holdfast.console.views import Trace
@@ -42,21 +42,13 @@ def command(
 
 def listing(seen: Trace) -> Listing:
     """The events as a table and as JSON."""
+    from holdfast.console import shapes
+
     rows = [
         (moment(event.at), event.event, event.worker_id or "", _facts(event.given), _facts(event.became))
         for event in seen.events
     ]
-    lines = [
-        as_line(
-            job_id=seen.job.job_id,
-            event=event.event,
-            worker_id=event.worker_id,
-            at=event.at,
-            given=event.given,
-            became=event.became,
-        )
-        for event in seen.events
-    ]
+    lines = [shapes.encode(shapes.event(seen.job.job_id, event)) for event in seen.events]
     notes = [] if rows else [f"Nothing was traced of this job; it is {seen.job.state}."]
     if seen.level != "all":
         notes.append(f"The trace level is {seen.level}: {_LEFT_OUT[seen.level]}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.choosing import database_options, opened
-from holdfast.cli.listing import Column, Listing, ago, as_line, duration, json_option, show, watch_options
+from holdfast.cli.listing import Column, Listing, ago, duration, json_option, show, watch_options
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -51,6 +51,8 @@ def command(
 
 def listing(seen: Workers) -> Listing:
     """The workers as a table and as JSON."""
+    from holdfast.console import shapes
+
     rows = [
         (
             worker.worker_id,
@@ -64,26 +66,7 @@ def listing(seen: Workers) -> Listing:
         )
         for worker in seen.workers
     ]
-    lines = [
-        as_line(
-            worker_id=worker.worker_id,
-            status=worker.status,
-            jobs=worker.jobs,
-            cancelling=worker.cancelling,
-            lapsed=worker.lapsed,
-            queues=worker.queues,
-            oldest_at=worker.oldest_at,
-            seen_at=worker.seen_at,
-            lease_until=worker.lease_until,
-            job_ids=worker.job_ids,
-            host=worker.host,
-            pid=worker.pid,
-            version=worker.version,
-            capacity=worker.capacity,
-            started_at=worker.started_at,
-        )
-        for worker in seen.workers
-    ]
+    lines = [shapes.encode(shapes.worker(worker)) for worker in seen.workers]
     return Listing(COLUMNS, rows, lines, [] if rows else ["No worker is there."])
 
 

@@ -278,6 +278,11 @@ def _workers(schema: str) -> Steps[list[Finding]]:
 
 def _queues() -> Steps[list[Finding]]:
     seen = yield from views.queues(1000)
+    return of_queues(seen) or [_ok("queues", f"{len(seen.queues)}, none waits without a worker")]
+
+
+def of_queues(seen: views.Queues) -> list[Finding]:
+    """What there is to say about the lines; nothing if all is well."""
     found: list[Finding] = []
     for queue in seen.queues:
         waits = _since(queue.oldest_due_at, seen.at)
@@ -309,7 +314,7 @@ def _queues() -> Steps[list[Finding]]:
                     f"holdfast dead list --queue {quote(queue.queue)}, then retry or delete them",
                 )
             )
-    return found or [_ok("queues", f"{len(seen.queues)}, none waits without a worker")]
+    return found
 
 
 def _jobs(schema: str) -> Steps[list[Finding]]:

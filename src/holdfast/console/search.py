@@ -48,6 +48,11 @@ class Count:
     stopped_after: int | None
     snapshot: Snapshot
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether there may be more."""
+        return self.at_least or self.stopped_after is not None
+
     def __str__(self) -> str:
         return f"{self.jobs:,}{'+' if self.at_least else ''}"
 
@@ -67,9 +72,14 @@ def page(query: Query, limit: int = 100, after: Cursor | None = None) -> Steps[P
     return Page(jobs, None) if way.ended else Page(jobs, way.cursor, way.looked)
 
 
-def count(query: Query, most: int = MOST_COUNTED, *, thorough: bool = False) -> Steps[Count]:
-    """How many jobs match, counted no further than this; thorough: however many have to be looked at."""
-    snapshot = yield from ask(searching.snapshot())
+def count(
+    query: Query, most: int = MOST_COUNTED, *, thorough: bool = False, until: Snapshot | None = None
+) -> Steps[Count]:
+    """How many jobs match, counted no further than this; thorough: however many have to be looked at.
+
+    As of now, or as of a moment before.
+    """
+    snapshot = until or (yield from ask(searching.snapshot()))
     way = yield from walk(query, until=snapshot)
     total = 0
     while not way.ended and total <= most and (thorough or way.looked < MOST_LOOKED):

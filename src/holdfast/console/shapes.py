@@ -15,15 +15,23 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from uuid import uuid4
 
+from holdfast.console import dead
 from holdfast.domain.job import Job
 
 if TYPE_CHECKING:
     from holdfast.console.doctor import Finding
-    from holdfast.console.views import Queues, Resource, Stats
+    from holdfast.console.views import Queues, Resource, Stats, Trace
     from holdfast.store import QueueStats
+    from holdfast.store.calls.searching import DeadGroup
     from holdfast.store.calls.watching import TraceEvent, WorkerRow
 
 Shape: TypeAlias = dict[str, Any]
+
+_CONTENT: Final = ("payload", "payload_bytes", "result", "result_bytes")
+_RELATIVE: Final = ("job_id", "state", "status", "next_need", "task", "created_at", "finalized_at")
+
+LARGE: Final = 8192
+"""Content that takes more characters of JSON is not for lists."""
 
 _LONG: Final = 10**4000
 """Python refuses to write a number of more than 4300 digits at once."""
@@ -60,6 +68,24 @@ def job(found: Job) -> Shape:
     return shape
 
 
+def in_list(found: Job) -> Shape:
+    """The same without a payload or a result that is large: `left_out` names them."""
+    shape = job(found)
+    left_out = [name for name in _CONTENT if _is_large(shape[name])]
+    return {**shape, **dict.fromkeys(left_out), "left_out": left_out}
+
+
+def relative(found: Job) -> Shape:
+    """A job that another waits for, or that waits for another."""
+    shape = job(found)
+    return {name: shape[name] for name in _RELATIVE}
+
+
+def trace(seen: Trace) -> Shape:
+    """What happened to a job, and how much of that is traced."""
+    return {"level": seen.level, "events": [event(seen.job.job_id, each) for each in seen.events]}
+
+
 def event(job_id: str, seen: TraceEvent) -> Shape:
     """Something that happened to a job."""
     return {
@@ -83,6 +109,7 @@ def queue(seen: Queues, line: QueueStats) -> Shape:
         "dead": line.dead_jobs,
         "oldest_due_at": line.oldest_due_at,
         "paused_at": line.paused_at,
+        "max_running": line.max_running,
         "counted_to": seen.counted_to,
     }
 
@@ -91,6 +118,7 @@ def worker(seen: WorkerRow) -> Shape:
     """A worker and what it holds."""
     return {
         "worker_id": seen.worker_id,
+        "status": seen.status,
         "jobs": seen.jobs,
         "cancelling": seen.cancelling,
         "lapsed": seen.lapsed,
@@ -99,6 +127,11 @@ def worker(seen: WorkerRow) -> Shape:
         "seen_at": seen.seen_at,
         "lease_until": seen.lease_until,
         "job_ids": seen.job_ids,
+        "host": seen.host,
+        "pid": seen.pid,
+        "version": seen.version,
+        "capacity": seen.capacity,
+        "started_at": seen.started_at,
     }
 
 
@@ -123,6 +156,27 @@ def stats(seen: Stats) -> Shape:
 def finding(found: Finding) -> Shape:
     """What the doctor found."""
     return {"level": found.level, "check": found.check, "says": found.says, "fix": found.fix}
+
+
+def dead_group(found: DeadGroup, capped: bool) -> Shape:
+    """Dead jobs that died of the same."""
+    return {
+        "fingerprint": dead.fingerprint(found),
+        "error": found.error,
+        "task": found.task,
+        "count": found.jobs,
+        "capped": capped,
+        "first_at": found.first_at,
+        "last_at": found.last_at,
+        "sample_id": found.sample_id,
+        "q": str(dead.query_of(found)),
+    }
+
+
+def _is_large(content: object) -> bool:
+    if isinstance(content, str | bytes):
+        return len(content) > LARGE
+    return isinstance(content, Sequence | Mapping) and len(encode(cast("object", content))) > LARGE
 
 
 def _in_json(value: object) -> str:

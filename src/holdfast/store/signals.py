@@ -91,6 +91,12 @@ class Signals:
             signals._users += 1
             return signals
 
+    @classmethod
+    def modes(cls) -> list[Mode]:
+        """How each listening connection of this process stands."""
+        with cls._sharing:
+            return [signals.mode for signals in cls._shared.values()]
+
     def release(self) -> None:
         """Give back what `share` gave. With the last user the thread stops, within two seconds."""
         with self._sharing:

@@ -81,7 +81,7 @@ class Gate:
                 return _ask_a_person(problem)
             return problem.response()
         if not safe and principal.role < Role.OPERATOR:
-            return _too_little(principal, Role.OPERATOR).response()
+            return not_enough(principal, Role.OPERATOR).response()
         scope[_PRINCIPAL] = principal
         return None
 
@@ -98,7 +98,7 @@ def needs(role: Role) -> Any:
     async def check(request: Request) -> Principal:
         principal = principal_in(request)
         if principal.role < role:
-            raise _too_little(principal, role)
+            raise not_enough(principal, role)
         return principal
 
     return Depends(check)
@@ -119,7 +119,8 @@ def client_of(scope: Scope) -> str:
     return client[0] if client else "unknown"
 
 
-def _too_little(principal: Principal, role: Role) -> Problem:
+def not_enough(principal: Principal, role: Role) -> Problem:
+    """Whoever asks is known, and may not."""
     return Problem(
         403, "Not allowed", f"This needs the role {role}; {principal.name} has the role {principal.role}."
     )

@@ -15,6 +15,7 @@ from holdfast.web.bodies import Bodies
 from holdfast.web.credentials import Credentials
 from holdfast.web.headers import SafeHeaders
 from holdfast.web.paths import RawPaths
+from holdfast.web.redaction import Redaction
 from holdfast.web.routes import ROUTERS
 from holdfast.web.settings import WebSettings
 
@@ -31,6 +32,7 @@ def create_app(settings: WebSettings) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.settings = settings
+    app.state.redaction = Redaction(settings.redact)
     app.state.credentials = Credentials(settings.tokens)
     for router in ROUTERS:
         app.include_router(router)

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
 from starlette.requests import HTTPConnection
 
 from holdfast.app import Holdfast
+from holdfast.engine import installer
+from holdfast.engine.connect import connect
 from holdfast.errors import DatabaseUnavailable
 from holdfast.store import Call, Store
-from holdfast.store.steps import Pause, Steps, run_awaiting
+from holdfast.store.calls import watching
+from holdfast.store.steps import Pause, Steps, ask, run_awaiting
+from holdfast.web.metrics import Scraper
+from holdfast.web.operations import Operations
 from holdfast.web.settings import WebSettings
+from holdfast.web.ticker import Ticker
 
 R = TypeVar("R")
 
 READ_S: Final = 2.0
 """How long a statement of a page may take: people look again, and the database has other things to do."""
+
+
+FITS_S: Final = 30.0
+"""For so long a schema that fitted is not looked at again."""
+
+CHECK_S: Final = 5.0
 
 
 class Backend:
@@ -26,6 +39,12 @@ class Backend:
     def __init__(self, settings: WebSettings) -> None:
         self.settings = settings
         self.app = Holdfast(settings.dsn, schema=settings.schema)
+        self.operations = Operations(self.act)
+        self.ticker = Ticker(self.read)
+        self.scraper = Scraper(self.read)
+        self.closing = asyncio.Event()
+        """Set when the server begins to stop: whoever answers without end ends."""
+        self._fitted_at = -FITS_S
         self._opening: asyncio.Task[Store] | None = None
 
     async def read(self, steps: Steps[R]) -> R:
@@ -48,8 +67,22 @@ class Backend:
         except TimeoutError:
             raise DatabaseUnavailable("the database has not been reached yet") from None
 
+    async def check(self) -> None:
+        """Raise unless the database answers and its schema fits this release."""
+        await self.read(ask(watching.database_clock()))
+        if time.monotonic() - self._fitted_at > FITS_S:
+            await asyncio.wait_for(asyncio.to_thread(self._require_current), CHECK_S)
+            self._fitted_at = time.monotonic()
+
+    def _require_current(self) -> None:
+        with connect(self.app.database().dsn, "holdfast web") as conn:
+            installer.require_current(conn, self.settings.schema)
+
     async def close(self) -> None:
-        """Close the connections."""
+        """End what goes on in the background, and close the connections."""
+        self.closing.set()
+        await self.ticker.close()
+        await self.operations.close()
         if self._opening is not None and not self._opening.done():
             self._opening.cancel()
         await self.app.aclose()

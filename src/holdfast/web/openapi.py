@@ -52,6 +52,13 @@ def problems(*more: int, body: bool = False) -> dict[int | str, dict[str, Any]]:
     }
 
 
+def answers(
+    model: type[BaseModel], *more: int, status: int = 200, body: bool = False
+) -> dict[int | str, dict[str, Any]]:
+    """For `responses=`: what a route answers if all is well, and the problems it may have."""
+    return {status: {"model": model}} | problems(*more, body=body)
+
+
 def install(app: FastAPI) -> None:
     """Add to the document what no route says."""
     draw = app.openapi

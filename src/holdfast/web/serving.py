@@ -9,6 +9,7 @@ from typing import Final
 import uvicorn
 
 from holdfast.web.app import create_app
+from holdfast.web.backend import Backend
 from holdfast.web.settings import WebSettings
 
 STOP_S: Final = 5
@@ -23,9 +24,10 @@ class Server(uvicorn.Server):
 
     def __init__(self, settings: WebSettings, ready: Callable[[str], None] = lambda address: None) -> None:
         self._ready = ready
+        self._app = create_app(settings)
         super().__init__(
             uvicorn.Config(
-                create_app(settings),
+                self._app,
                 host=settings.host.strip("[]"),
                 port=settings.port,
                 log_config=None,
@@ -41,6 +43,13 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._ready(self.address)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Before it waits for those who are still being answered, as those are who watch.
+        backend: Backend | None = getattr(self._app.state, "backend", None)
+        if backend is not None:
+            backend.closing.set()
+        await super().shutdown(sockets)
 
     @property
     def address(self) -> str:

@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 from holdfast.domain.job import Job
 from holdfast.domain.search import Query
+from holdfast.errors import InvalidArgument
 from holdfast.store import arguments, arrays, rows
 from holdfast.store.call import Call, Parameter, Rows, Statement
 from holdfast.store.calls.conditions import COLUMNS, EVERYTHING, MOMENT, Condition, both, condition
@@ -51,6 +52,17 @@ _DETAILS: Final = Statement(
     "order by wanted.place",
 )
 
+_LINES: Final = (
+    "lines (queue) as (select (select next_need from {schema}.jobs_with_status where state = 'DEAD' "
+    "order by next_need limit 1) "
+    "union all select (select next_need from {schema}.jobs_with_status where state = 'DEAD' "
+    "and next_need > lines.queue order by next_need limit 1) from lines where lines.queue is not null)"
+)
+"""The queues that have dead jobs."""
+
+_LINE: Final = 200
+"""How much of an error's first line tells groups apart."""
+
 _BY_NUMBER: Final = (
     "(select job.* from unnest(%s::bigint[]) as wanted (number) cross join lateral ("
     f"{_SOURCES['live']} where number = wanted.number union all "
@@ -75,6 +87,34 @@ class Snapshot:
 
     number: int
     at: datetime
+
+    def __str__(self) -> str:
+        return f"{self.number}~{self.at.isoformat()}"
+
+    @classmethod
+    def read(cls, text: str) -> Snapshot:
+        """The moment this text names, as `str` wrote it; raise InvalidArgument."""
+        number, _, at = text.partition("~")
+        try:
+            found = cls(int(number), datetime.fromisoformat(at))
+        except ValueError:
+            raise InvalidArgument(f"{text!r} is no snapshot") from None
+        if not 0 <= found.number <= arguments.BIGINT or found.at.tzinfo is None:
+            raise InvalidArgument(f"{text!r} is no snapshot")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class DeadGroup:
+    """Dead jobs with the same task and the same first line of the error."""
+
+    task: str | None
+    error: str | None
+    jobs: int
+    first_at: datetime
+    last_at: datetime
+    sample_id: str
+    """The one that died last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +200,7 @@ def dead_jobs(
         )
     wanted = both(condition(query), _until(until))
     sql = (
-        f"with recursive {MOMENT}, lines (queue) as ("
-        "select (select next_need from {schema}.jobs_with_status where state = 'DEAD' "
-        "order by next_need limit 1) "
-        "union all select (select next_need from {schema}.jobs_with_status where state = 'DEAD' "
-        "and next_need > lines.queue order by next_need limit 1) from lines where lines.queue is not null) "
+        f"with recursive {MOMENT}, {_LINES} "
         "select latest.finalized_at, latest.number from lines cross join lateral ("
         f"select number, finalized_at from ({_SOURCES['live']} "
         "where state = 'DEAD' and next_need = lines.queue) as job "
@@ -174,6 +210,34 @@ def dead_jobs(
     )
     parameters = (*behind.parameters, *wanted.parameters)
     return Call(_composed("dead_jobs", sql), parameters, _ends, idempotent=True, timeout_s=timeout_s)
+
+
+def dead_groups(
+    jobs: int, groups: int, *, timeout_s: float | None = None
+) -> Call[tuple[list[DeadGroup], int]]:
+    """What the latest dead jobs, so many, died of: the largest groups, so many; and how many jobs there were.
+
+    Index: jobs_dead, from the end in each queue that has some.
+    """
+    sql = (
+        f"with recursive {_LINES}, latest as ("
+        "select job.* from lines cross join lateral ("
+        "select job_id, task, error_message, finalized_at, number from {schema}.jobs_with_status "
+        "where state = 'DEAD' and next_need = lines.queue "
+        f"order by finalized_at desc limit {int(jobs)}) as job "
+        f"order by job.finalized_at desc limit {int(jobs)}) "
+        f"select task, left(split_part(error_message, chr(10), 1), {_LINE}), count(*), "
+        "min(finalized_at), max(finalized_at), "
+        "(array_agg(job_id order by finalized_at desc, number desc))[1], (sum(count(*)) over ())::bigint "
+        f"from latest group by 1, 2 order by 3 desc, 5 desc limit {int(groups)}"
+    )
+    return Call(
+        Statement("dead_groups", sql),
+        (),
+        lambda answer: ([DeadGroup(*row[:-1]) for row in answer], answer[0][-1] if answer else 0),
+        idempotent=True,
+        timeout_s=timeout_s,
+    )
 
 
 def among(

@@ -6,6 +6,16 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from holdfast.web.routes import probes, queues
+from holdfast.web.routes import bulk, dead, figures, jobs, people, probes, queues, resources, workers
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (probes.router, queues.router)
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    jobs.router,
+    bulk.router,
+    dead.router,
+    queues.router,
+    workers.router,
+    resources.router,
+    figures.router,
+    people.router,
+    probes.router,
+)
