@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from fastapi import FastAPI
+
 from holdfast.web.serving import Server
 from holdfast.web.settings import WebSettings
 
@@ -19,6 +21,15 @@ class Running:
         self._thread.start()
         assert self._listens.wait(30), "the server did not start"
         assert self.address, "the server failed to start"
+
+    @property
+    def app(self) -> FastAPI:
+        return self.server.app
+
+    @property
+    def local(self) -> str:
+        """Its address for this machine, wherever it listens."""
+        return f"http://127.0.0.1:{self.address.rpartition(':')[2]}"
 
     def stop(self) -> None:
         self.server.should_exit = True

@@ -8,6 +8,7 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -26,8 +27,6 @@ class Dashboard(StaticFiles):
     """Files under /assets are kept by browsers for ever: their names change with what is in them."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        if path.startswith("api/"):
-            raise HTTPException(404, "There is no such route.")
         try:
             answer = await super().get_response(path, scope)
         except HTTPException as error:
@@ -38,10 +37,17 @@ class Dashboard(StaticFiles):
         return answer
 
 
+class _Beside(Mount):
+    """Everything but the API, which is to say itself that there is no such route."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.NONE, {}) if scope["path"].startswith("/api/") else super().matches(scope)
+
+
 def mount(app: FastAPI) -> None:
     """Serve the dashboard, or say how to build it."""
     if (DIST / "index.html").is_file():
-        app.mount("/", Dashboard(directory=DIST, html=True), name="dashboard")
+        app.router.routes.append(_Beside("/", Dashboard(directory=DIST, html=True), name="dashboard"))
     else:
         app.add_api_route("/", _not_built, include_in_schema=False)
 

@@ -24,10 +24,10 @@ class Server(uvicorn.Server):
 
     def __init__(self, settings: WebSettings, ready: Callable[[str], None] = lambda address: None) -> None:
         self._ready = ready
-        self._app = create_app(settings)
+        self.app = create_app(settings)
         super().__init__(
             uvicorn.Config(
-                self._app,
+                self.app,
                 host=settings.host.strip("[]"),
                 port=settings.port,
                 log_config=None,
@@ -46,7 +46,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Before it waits for those who are still being answered, as those are who watch.
-        backend: Backend | None = getattr(self._app.state, "backend", None)
+        backend: Backend | None = getattr(self.app.state, "backend", None)
         if backend is not None:
             backend.closing.set()
         await super().shutdown(sockets)
