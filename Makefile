@@ -6,7 +6,7 @@ ARGS   ?=
 SCENARIO ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress pgbouncer check fix schema bench peers clean
+.PHONY: help demo test stress pgbouncer check fix fuzz pace schema bench peers clean
 
 help: ## List the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -42,11 +42,18 @@ fix: $(VENV)/.installed ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+fuzz: $(VENV)/.installed ## Take five minutes to find a request that the HTTP API cannot answer as its document says
+	HOLDFAST_FUZZ_S=300 $(BIN)/python -m pytest -s tests/web/test_fuzz.py $(ARGS)
+
+pace: $(VENV)/.installed ## Measure every list of the HTTP API among 1,210,000 jobs
+	$(BIN)/python -m tests.web.pace
+
 schema: $(VENV)/.installed ## Draw the reference pages anew after a change of SQL or of docstrings
 	HOLDFAST_WRITE_SCHEMA=1 $(BIN)/python -m pytest --quiet tests/engine/test_schema.py
 	$(BIN)/python -m holdfast.engine.reference > docs/reference/sql.md
 	$(BIN)/python -m holdfast.queue.reference > docs/reference/queue.md
 	$(BIN)/python -m holdfast.cli.reference > docs/reference/cli.md
+	$(BIN)/python -m holdfast.web.document > docs/reference/openapi.json
 
 bench: $(VENV)/.installed ## Measure everything, or SCENARIO=drain (ARGS='--json' for lines of JSON)
 	$(BIN)/holdfast bench $(SCENARIO) $(ARGS)

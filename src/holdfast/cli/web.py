@@ -11,9 +11,10 @@ import click
 
 from holdfast.cli.choosing import database_options
 from holdfast.errors import InvalidArgument
+from holdfast.worker.logs import FORMATS, LEVELS
 
 if TYPE_CHECKING:
-    from holdfast.web.settings import Token, WebSettings
+    from holdfast.web.settings import Token
 
 PASSWORD_VARIABLE: Final = "HOLDFAST_WEB_PASSWORD"  # noqa: S105
 TOKENS_VARIABLE: Final = "HOLDFAST_WEB_TOKENS"
@@ -54,12 +55,31 @@ TOKENS_VARIABLE: Final = "HOLDFAST_WEB_TOKENS"
     metavar="NAME",
     help="A name by which the server may be called, behind a proxy say; can be repeated.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    envvar="HOLDFAST_LOG_FORMAT",
+    show_envvar=True,
+    show_default="text on a terminal, else json",
+    help="Lines for people or for machines.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS, case_sensitive=False),
+    default="info",
+    envvar="HOLDFAST_LOG_LEVEL",
+    show_envvar=True,
+    show_default=True,
+    help="What is not logged: everything below.",
+)
 @database_options
 def command(
     host: str,
     port: int,
     token_file: Path | None,
     allow_hosts: Sequence[str],
+    log_format: str | None,
+    log_level: str,
     database_url: str | None,
     schema: str,
 ) -> None:
@@ -82,7 +102,11 @@ def command(
         )
     except InvalidArgument as error:
         raise click.UsageError(str(error)) from error
-    _serve(settings)
+    from holdfast.web.serving import serve
+    from holdfast.worker import logs
+
+    logs.set_up(log_format, log_level)
+    serve(settings, ready=lambda address: click.echo(f"Holdfast is at {address}", err=True))
 
 
 def _tokens(file: Path | None) -> tuple[Token, ...]:
@@ -95,9 +119,3 @@ def _tokens(file: Path | None) -> tuple[Token, ...]:
     if password := os.environ.get(PASSWORD_VARIABLE):
         words.append(f"admin:admin:{password}")
     return read_tokens(words)
-
-
-def _serve(settings: WebSettings) -> None:
-    from holdfast.web.serving import serve
-
-    serve(settings, ready=lambda address: click.echo(f"Holdfast is at {address}", err=True))

@@ -32,6 +32,12 @@ def _moment(value: object) -> datetime:
     return moment
 
 
+def _whole(value: object) -> object:
+    """JSON knows one kind of number: 3.0 is as whole as 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
 Moment = Annotated[
     datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
@@ -55,12 +61,12 @@ class NewJobBody(Body):
     args: list[Any] | dict[str, Any] | None = Field(None, description="By place or by name.")
     payload: Any = None
     payload_bytes: str | None = Field(None, description="Instead of a payload: bytes as base64.")
-    priority: int = Field(0, ge=-INTEGER - 1, le=INTEGER, description="Larger is sooner.")
+    priority: Whole = Field(0, ge=-INTEGER - 1, le=INTEGER, description="Larger is sooner.")
     tags: list[Name] = Field(default=[], max_length=100)
     available_at: Moment | None = None
     delay_s: float | None = Field(None, ge=0, le=3_000_000_000, allow_inf_nan=False)
     expires_at: Moment | None = None
-    max_attempts: int | None = Field(None, ge=1, le=INTEGER)
+    max_attempts: Whole | None = Field(None, ge=1, le=INTEGER)
     resource_keys: list[Name] = Field(default=[], max_length=100)
     singleton_key: Name | None = None
     wait_for: list[Name] = Field(default=[], max_length=1000)
@@ -74,9 +80,9 @@ class NewJobBody(Body):
         return NewJob(**given, payload=self._content())
 
     def _content(self) -> Content:
-        named = self.model_fields_set & {"args", "payload", "payload_bytes"}
+        named = [name for name in ("args", "payload", "payload_bytes") if getattr(self, name) is not None]
         if len(named) > 1:
-            raise InvalidArgument(f"{' and '.join(sorted(named))}: a job carries one of them")
+            raise InvalidArgument(f"{' and '.join(named)}: a job carries one of them")
         if self.payload_bytes is not None:
             try:
                 return base64.b64decode(self.payload_bytes, validate=True)
@@ -120,7 +126,7 @@ class BulkBody(Body):
 class CapacityBody(Body):
     """How many jobs may hold a resource at once."""
 
-    capacity: int = Field(ge=1, le=INTEGER)
+    capacity: Whole = Field(ge=1, le=INTEGER)
 
 
 class LoginBody(Body):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from signal import SIGINT, SIGTERM
 from typing import Final
 
 import uvicorn
@@ -31,6 +35,7 @@ class Server(uvicorn.Server):
                 host=settings.host.strip("[]"),
                 port=settings.port,
                 log_config=None,
+                log_level="warning",
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
@@ -38,6 +43,19 @@ class Server(uvicorn.Server):
                 limit_concurrency=MOST_REQUESTS,
             )
         )
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop in order at a signal. uvicorn would raise it again in the end, as if that had failed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (SIGINT, SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -44,6 +44,11 @@ class Ticker:
         """How many watch."""
         return self._watchers
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it does not look."""
+        return self._task is None or self._task.done()
+
     def check_room(self) -> None:
         """Raise a Problem if too many watch."""
         if self._watchers >= MOST_WATCHERS:
@@ -52,7 +57,7 @@ class Ticker:
     async def watch(self, closing: asyncio.Event) -> AsyncGenerator[str]:
         """Server-sent events: a tick when something changed, a comment when nothing has for a while."""
         self._watchers += 1
-        if self._task is None or self._task.done():
+        if self.is_idle:
             self._task = asyncio.create_task(self._look())
         seen = 0
         try:
