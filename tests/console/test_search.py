@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 from holdfast.app import Holdfast
 from holdfast.console import arun, run, search
 from holdfast.console.bulk import Action, act
-from holdfast.console.search import count, page
+from holdfast.console.search import count, light_page, page
 from holdfast.console.walks import Cursor
 from holdfast.domain.outcome import Failed
 from holdfast.domain.search import Query, parse
@@ -251,3 +251,33 @@ def test_no_value_of_a_query_is_part_of_a_statement() -> None:
     call = searching.look(query, ["live", "archived"], below=7777777, slice_=1000, most=7777)
     assert "needle" not in call.statement.sql
     assert "7777" not in call.statement.sql
+
+
+def test_a_search_without_patience_ends_after_one_slice_and_says_where(shop: Shop) -> None:
+    shop.submit("wanted", task="rare")
+    shop.submit(*(f"job-{number}" for number in range(searching.SLICES[0])))
+    hasty = run(shop.app, light_page(parse("task:rare"), patience_s=-1))
+    assert (hasty.jobs, hasty.stopped_after) == ((), searching.SLICES[0])
+    further = run(shop.app, light_page(parse("task:rare"), after=hasty.next, patience_s=-1))
+    assert [each.job.job_id for each in further.jobs] == ["wanted"]
+    assert (further.next, further.stopped_after) == (None, None)
+    counted = run(shop.app, count(parse("task:rare"), patience_s=-1))
+    assert (counted.jobs, counted.is_capped) == (0, True)
+
+
+def test_a_list_is_light_however_large_its_jobs_are(shop: Shop) -> None:
+    shop.submit("stored large", payload={"noise": "".join(chr(33 + n * n % 89) for n in range(20_000))})
+    shop.submit("stored small", payload=" " * 20_000)
+    shop.submit("bytes", payload=b"\0" * 20_000)
+    shop.submit("small", payload="x")
+    shop.dead("dead")
+    found = {each.job.job_id: each for each in run(shop.app, light_page(parse(""))).jobs}
+    assert {job_id: each.left_out for job_id, each in found.items()} == {
+        "stored large": ("payload",),
+        "stored small": ("payload",),
+        "bytes": ("payload_bytes",),
+        "small": (),
+        "dead": ("errors",),
+    }
+    assert found["small"].job.payload == "x"
+    assert {found[job_id].job.payload for job_id in ("stored large", "stored small", "bytes")} == {None}

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from holdfast.console import views
-from holdfast.console.search import MOST_LOOKED, count, page
+from holdfast.console import dead, views
+from holdfast.console.health import health
+from holdfast.console.search import MOST_LOOKED, count, light_page, page
 from holdfast.console.walks import RARE
 from holdfast.domain.search import parse
 from holdfast.engine import installer
 from holdfast.store import SyncStore
 from holdfast.store.base import Sql
+from holdfast.store.calls.counting import count_ends, count_events, last_event
 from holdfast.store.calls.searching import SLICES
-from holdfast.store.steps import Pause, Steps
+from holdfast.store.steps import Pause, Steps, ask
 from tests.conftest import Connect
 from tests.databases import Databases
 from tests.engine.plans import Plans, Reading
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
+MOMENT = datetime.now(UTC)
 MONTHS = (Path(__file__).parent / "months.sql").read_bytes()
 
 
@@ -127,6 +131,12 @@ def test_a_page_and_a_count_read_no_whole_table(spy: Spy, query: str) -> None:
         views.workers,
         views.resources,
         lambda: views.job_view("j1011"),
+        lambda: light_page(parse("state:COMPLETED")),
+        dead.groups,
+        health,
+        lambda: ask(count_ends(MOMENT - timedelta(minutes=1), MOMENT)),
+        lambda: ask(count_events(299_000)),
+        lambda: ask(last_event()),
     ],
 )
 def test_what_people_see_reads_no_whole_table(spy: Spy, look: Callable[[], Steps[Any]]) -> None:

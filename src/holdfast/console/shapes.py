@@ -24,14 +24,11 @@ if TYPE_CHECKING:
     from holdfast.store import QueueStats
     from holdfast.store.calls.searching import DeadGroup
     from holdfast.store.calls.watching import TraceEvent, WorkerRow
+    from holdfast.store.values import LightJob
 
 Shape: TypeAlias = dict[str, Any]
 
-_CONTENT: Final = ("payload", "payload_bytes", "result", "result_bytes")
 _RELATIVE: Final = ("job_id", "state", "status", "next_need", "task", "created_at", "finalized_at")
-
-LARGE: Final = 8192
-"""Content that takes more characters of JSON is not for lists."""
 
 _LONG: Final = 10**4000
 """Python refuses to write a number of more than 4300 digits at once."""
@@ -68,11 +65,9 @@ def job(found: Job) -> Shape:
     return shape
 
 
-def in_list(found: Job) -> Shape:
-    """The same without a payload or a result that is large: `left_out` names them."""
-    shape = job(found)
-    left_out = [name for name in _CONTENT if _is_large(shape[name])]
-    return {**shape, **dict.fromkeys(left_out), "left_out": left_out}
+def in_list(found: LightJob) -> Shape:
+    """A job in a list: `left_out` names what it has and the list does not show."""
+    return {**job(found.job), "left_out": found.left_out}
 
 
 def relative(found: Job) -> Shape:
@@ -171,12 +166,6 @@ def dead_group(found: DeadGroup, capped: bool) -> Shape:
         "sample_id": found.sample_id,
         "q": str(dead.query_of(found)),
     }
-
-
-def _is_large(content: object) -> bool:
-    if isinstance(content, str | bytes):
-        return len(content) > LARGE
-    return isinstance(content, Sequence | Mapping) and len(encode(cast("object", content))) > LARGE
 
 
 def _in_json(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
@@ -215,14 +216,16 @@ def resources(limit: int = 1000) -> Steps[list[Resource]]:
     holds = yield from ask(watching.list_holds(limit))
     capacities = yield from ask(watching.list_capacities())
     waiters = yield from ask(watching.count_waiters(limit))
-    keys = {(hold.kind, hold.key) for hold in holds} | set(waiters)
-    keys |= {("resource", key) for key in capacities}
+    holders: defaultdict[tuple[str, str], list[HoldRow]] = defaultdict(list)
+    for hold in holds:
+        holders[hold.kind, hold.key].append(hold)
+    keys = {*holders, *waiters, *(("resource", key) for key in capacities)}
     found = [
         Resource(
             kind,
             key,
             capacities.get(key, 1) if kind == "resource" else 1,
-            tuple(hold for hold in holds if (hold.kind, hold.key) == (kind, key)),
+            tuple(holders.get((kind, key), ())),
             waiters.get((kind, key), 0),
         )
         for kind, key in sorted(keys)

@@ -10,7 +10,7 @@ from holdfast.domain.job import ClaimedJob, ErrorEntry, Job, Progress
 from holdfast.domain.outcome import Reason, Verdict
 from holdfast.domain.states import ARCHIVED, JobState, Status
 from holdfast.store.call import Rows
-from holdfast.store.values import RescheduledJob
+from holdfast.store.values import LightJob, RescheduledJob
 
 STATES: Final[Mapping[str | None, JobState | None]] = {
     None: None,
@@ -61,6 +61,33 @@ _JOB_FIELDS: Final = {
     "progress": "progress",
 }
 JOB_COLUMNS: Final = ", ".join(_JOB_FIELDS.values())
+
+LARGE: Final = 8192
+"""Content of more bytes is left out where jobs are listed."""
+
+
+def _is_large(column: str, text: str) -> str:
+    """What is stored large is not even read; what is stored small may be so only because it is compressed."""
+    return f"(pg_column_size({column}) > {LARGE} or octet_length({text}) > {LARGE})"
+
+
+_LARGE_CONTENT: Final = {
+    name: _is_large(name, name if name.endswith("_bytes") else f"{name}::text")
+    for name in ("payload", "payload_bytes", "result", "result_bytes")
+}
+_LIGHT_FIELDS: Final = {
+    **_JOB_FIELDS,
+    **{name: f"case when {large} then null else {name} end" for name, large in _LARGE_CONTENT.items()},
+    "errors": "'[]'::jsonb",
+}
+_LEFT_OUT: Final = [
+    *(f"case when {large} then '{name}' end" for name, large in _LARGE_CONTENT.items()),
+    "case when attempts > 0 then 'errors' end",
+]
+LIGHT_COLUMNS: Final = (
+    f"{', '.join(_LIGHT_FIELDS.values())}, array_remove(array[{', '.join(_LEFT_OUT)}], null)"
+)
+"""The same without the history of errors and without large content, and the names of what was left out."""
 
 VERDICT_COLUMNS: Final = "job_id, ok, state::text, reason"
 
@@ -148,6 +175,10 @@ def job_or_none(rows: Rows) -> Job | None:
 
 def jobs(rows: Rows) -> list[Job]:
     return [job(row) for row in rows]
+
+
+def light_jobs(rows: Rows) -> list[LightJob]:
+    return [LightJob(job(row[:-1]), tuple(row[-1])) for row in rows]
 
 
 def job(row: tuple[Any, ...]) -> Job:

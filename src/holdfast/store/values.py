@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from holdfast.domain.job import ClaimedJob, Content
+from holdfast.domain.job import ClaimedJob, Content, Job
 from holdfast.domain.outcome import Outcome, Verdict
 from holdfast.domain.states import JobState
 
@@ -34,6 +34,17 @@ class RescheduledJob:
     queue: str
     wait_for: tuple[str, ...]
     available_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LightJob:
+    """A job as lists show it: without the history of its errors and without large content.
+
+    `left_out` names what it really has.
+    """
+
+    job: Job
+    left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,9 +76,9 @@ class Job(Answer):
 
 
 class ListedJob(Job):
-    """In lists large content is left out."""
+    """In lists large content and the history of errors are left out."""
 
-    left_out: list[Literal["payload", "payload_bytes", "result", "result_bytes"]]
+    left_out: list[Literal["payload", "payload_bytes", "result", "result_bytes", "errors"]]
 
 
 class Relative(Answer):

@@ -22,6 +22,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.store import arguments, arrays, rows
 from holdfast.store.call import Call, Parameter, Rows, Statement
 from holdfast.store.calls.conditions import COLUMNS, EVERYTHING, MOMENT, Condition, both, condition
+from holdfast.store.values import LightJob
 
 Place = Literal["live", "archived"]
 
@@ -43,14 +44,14 @@ _SNAPSHOT: Final = Statement(
     "(select number from {schema}.jobs_archive order by number desc limit 1), 0), {schema}._clock()",
 )
 
-_DETAILS: Final = Statement(
-    "job_details of numbers",
-    # One by one: a plain join reads every job and the whole archive.
-    f"select {rows.JOB_COLUMNS} from unnest(%s::bigint[]) with ordinality as wanted (number, place) "
-    "cross join lateral ("
+# One by one: a plain join reads every job and the whole archive.
+_OF_NUMBERS: Final = (
+    "from unnest(%s::bigint[]) with ordinality as wanted (number, place) cross join lateral ("
     "select * from {schema}.job_details as job where job.number = wanted.number offset 0) as details "
-    "order by wanted.place",
+    "order by wanted.place"
 )
+_DETAILS: Final = Statement("job_details of numbers", f"select {rows.JOB_COLUMNS} {_OF_NUMBERS}")
+_LIGHT: Final = Statement("light job_details of numbers", f"select {rows.LIGHT_COLUMNS} {_OF_NUMBERS}")
 
 _LINES: Final = (
     "lines (queue) as (select (select next_need from {schema}.jobs_with_status where state = 'DEAD' "
@@ -268,6 +269,11 @@ def numbers_of(job_ids: Iterable[str], *, timeout_s: float | None = None) -> Cal
 def details(numbers: Iterable[int], *, timeout_s: float | None = None) -> Call[list[Job]]:
     """All there is to know about these jobs, in the order given; those that are gone are left out."""
     return Call(_DETAILS, (_array(numbers),), rows.jobs, idempotent=True, timeout_s=timeout_s)
+
+
+def light_details(numbers: Iterable[int], *, timeout_s: float | None = None) -> Call[list[LightJob]]:
+    """The same for lists: however large the jobs are, the answer is not."""
+    return Call(_LIGHT, (_array(numbers),), rows.light_jobs, idempotent=True, timeout_s=timeout_s)
 
 
 def cancel_found(

@@ -72,7 +72,7 @@ async def stop(request: Request, operation: str, who: Operator) -> Response:
 
 async def _try(here: Backend, meant: Query, shown: Shown) -> Response:
     counted = await here.read(search.count(meant))
-    samples = await here.read(search.page(meant, SAMPLES))
+    samples = await here.read(search.light_page(meant, SAMPLES))
     return json_answer(
         {
             "count": counted.jobs,

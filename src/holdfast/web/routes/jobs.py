@@ -16,7 +16,7 @@ from holdfast.store.steps import ask
 from holdfast.web import models
 from holdfast.web.access import Principal, needs
 from holdfast.web.asking import BatchBody, NewJobBody, ReasonBody, Shown, Wanted
-from holdfast.web.backend import backend
+from holdfast.web.backend import PATIENCE_S, backend
 from holdfast.web.openapi import answers
 from holdfast.web.problems import Problem
 from holdfast.web.sending import json_answer
@@ -41,10 +41,10 @@ async def list_jobs(
     """Jobs that match, live and archived, the latest first; dead ones by their end.
 
     `complete` is false where the search stopped looking before it had seen all jobs: `next` goes on from
-    there. Payloads and results that are large are left out, and named in `left_out`.
+    there. Payloads and results that are large and the history of errors are left out: `left_out` names them.
     """
     after = None if cursor is None else Cursor.read(cursor)
-    page = await backend(request).read(search.page(query, limit, after))
+    page = await backend(request).read(search.light_page(query, limit, after, patience_s=PATIENCE_S))
     return json_answer(
         {
             "jobs": [shown.job(shapes.in_list(job)) for job in page.jobs],
@@ -56,8 +56,8 @@ async def list_jobs(
 
 @router.get("/count", responses=answers(models.Count))
 async def count_jobs(request: Request, query: Wanted) -> Response:
-    """How many jobs match, counted up to 10,000: `capped` means that there may be more."""
-    found = await backend(request).read(search.count(query))
+    """How many jobs match, counted up to 10,000 and not for long: `capped` means that there may be more."""
+    found = await backend(request).read(search.count(query, patience_s=PATIENCE_S))
     return json_answer({"count": found.jobs, "capped": found.is_capped})
 
 
