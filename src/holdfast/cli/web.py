@@ -56,6 +56,15 @@ TOKENS_VARIABLE: Final = "HOLDFAST_WEB_TOKENS"
     help="A name by which the server may be called, behind a proxy say; can be repeated.",
 )
 @click.option(
+    "--redact",
+    default="pass|secret|token|key|authorization|cookie",
+    show_default=True,
+    envvar="HOLDFAST_WEB_REDACT",
+    show_envvar=True,
+    metavar="REGEX",
+    help="Names under which payloads and results hide their values; empty: none.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(FORMATS),
     envvar="HOLDFAST_LOG_FORMAT",
@@ -78,6 +87,7 @@ def command(
     port: int,
     token_file: Path | None,
     allow_hosts: Sequence[str],
+    redact: str,
     log_format: str | None,
     log_level: str,
     database_url: str | None,
@@ -99,6 +109,7 @@ def command(
             port=port,
             tokens=_tokens(token_file),
             allow_hosts=tuple(allow_hosts),
+            redact=redact,
         )
     except InvalidArgument as error:
         raise click.UsageError(str(error)) from error

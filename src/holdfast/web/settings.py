@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -62,6 +63,10 @@ class WebSettings:
                 "set HOLDFAST_WEB_PASSWORD, or HOLDFAST_WEB_TOKENS='admin:NAME:SECRET', pass --token-file, "
                 f"or listen on {DEFAULT_HOST}"
             )
+        try:
+            re.compile(self.redact)
+        except re.error as error:
+            raise InvalidArgument(f"the names to redact are no regular expression: {error}") from error
         names = [token.name for token in self.tokens]
         if twice := {name for name in names if names.count(name) > 1}:
             raise InvalidArgument(f'two tokens have the name "{min(twice)}": give each a name of its own')
