@@ -94,6 +94,7 @@ def test_each_role_may_do_what_it_may_and_no_more(serve: Serve, shop: Shop) -> N
         ("POST", "/api/queues/x/resume"): Role.OPERATOR,
         ("DELETE", "/api/jobs/x"): Role.ADMIN,
         ("PUT", "/api/resources/x"): Role.ADMIN,
+        ("PUT", "/api/queues/x/limit"): Role.ADMIN,
     }
     running = serve(tokens=TOKENS)
     unsafe = {each for each in every_route(running.app.routes) if each[0] not in ("GET", "HEAD")}

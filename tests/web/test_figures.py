@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 
 from holdfast.domain.outcome import Failed
 from tests.cli.program import holdfast
+from tests.clock import Clock
 from tests.console.conftest import Shop
+from tests.web.conftest import Serve
+from tests.web.waiting import eventually
 
 
 def test_lists_are_those_of_the_commands(web: httpx.Client, shop: Shop, database: str) -> None:
@@ -61,6 +65,23 @@ def test_dead_letters_are_grouped_by_task_and_first_line(web: httpx.Client, shop
         found = web.get("/api/jobs", params={"q": each["q"]}).json()["jobs"]
         assert len(found) == each["count"], each["q"]
     assert groups[0]["first_at"] <= groups[0]["last_at"]
+
+
+def test_the_server_does_the_upkeep_and_shows_the_history(serve: Serve, shop: Shop, clock: Clock) -> None:
+    for number in range(3):
+        shop.ended(f"job-{number}")
+    clock.advance(300)
+    with httpx.Client(base_url=serve().address, timeout=20) as web:
+
+        def counted() -> list[Any] | None:
+            points: list[Any] = web.get("/api/history?minutes=10").json()["points"]
+            return points if sum(point["completed"] for point in points) == 3 else None
+
+        points = eventually(counted)
+        assert len(points) == 10
+        assert all(point["run_p95_ms"] is not None for point in points if point["completed"])
+        for wrong in ("minutes=0", "minutes=10081", "queue="):
+            assert web.get(f"/api/history?{wrong}").status_code == 422
 
 
 def test_health_is_one_sentence(web: httpx.Client, shop: Shop) -> None:

@@ -31,7 +31,7 @@ def curl(web: httpx.Client, line: str) -> httpx.Response:
                 name, _, value = words.pop(0).partition(": ")
                 headers[name] = value
             case "-d":
-                method, body = "POST", words.pop(0)
+                method, body = method if method != "GET" else "POST", words.pop(0)
             case "-G":
                 in_address = True
             case "--data-urlencode":

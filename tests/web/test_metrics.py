@@ -45,7 +45,7 @@ def test_lines_are_measured_by_queue(web: httpx.Client, shop: Shop, clock: Clock
     assert seen['holdfast_queue_depth{queue="now",state="held"}'] == 1
     assert seen['holdfast_queue_depth{queue="once",state="dead"}'] == 1
     assert seen['holdfast_queue_oldest_seconds{queue="mail"}'] == pytest.approx(30, abs=1)
-    assert seen["holdfast_workers"] == 1
+    assert seen['holdfast_workers{status="busy"}'] == 1
 
 
 def test_counters_grow_by_what_happened_since_the_last_scrape(

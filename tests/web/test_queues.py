@@ -20,6 +20,14 @@ def test_a_queue_is_paused_and_resumed_whatever_its_name(web: httpx.Client, shop
         assert web.post(f"{path}/resume").json()["changed"] is True
 
 
+def test_a_queue_is_limited_and_the_limit_taken_away(web: httpx.Client, shop: Shop) -> None:
+    assert web.put("/api/queues/a%2Fb/limit", json={"limit": 3}).json() == {"queue": "a/b", "limit": 3}
+    assert [each["max_running"] for each in web.get("/api/queues").json()["queues"]] == [3]
+    assert web.put("/api/queues/a%2Fb/limit", json={"limit": None}).json() == {"queue": "a/b", "limit": None}
+    for wrong in ({}, {"limit": 0}, {"limit": "3"}, {"limit": 2**40}):
+        assert web.put("/api/queues/x/limit", json=wrong).status_code == 422
+
+
 def test_probes_answer(web: httpx.Client) -> None:
     assert web.get("/livez").json() == {"ok": True}
     assert web.get("/readyz").json() == {"ok": True}

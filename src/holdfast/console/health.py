@@ -40,10 +40,12 @@ def health() -> Steps[Health]:
 def judge(lines: views.Queues, holders: views.Workers, died: int) -> Health:
     """The same as a decision."""
     findings = of_queues(lines)
-    lost = [worker.worker_id for worker in holders.workers if worker.lapsed]
+    lost = [worker.worker_id for worker in holders.workers if worker.lapsed or worker.status == "lost"]
     if lost:
-        says = f"{', '.join(lost[:3])} let leases lapse on {_jobs(sum(w.lapsed for w in holders.workers))}"
-        findings.append(Finding(Level.PROBLEM, "workers", says, "look whether they still run"))
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        says = f"{', '.join(lost[:3])}{more} can no longer be heard"
+        fix = "look whether they still run; others take back what they held as soon as its leases lapse"
+        findings.append(Finding(Level.PROBLEM, "workers", says, fix))
     behind = [
         f"{line.queue} is {_length(waits)} behind"
         for line in lines.queues

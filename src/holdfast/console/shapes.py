@@ -20,7 +20,7 @@ from holdfast.domain.job import Job
 
 if TYPE_CHECKING:
     from holdfast.console.doctor import Finding
-    from holdfast.console.views import Queues, Resource, Stats, Trace
+    from holdfast.console.views import History, HistoryPoint, Queues, Resource, Stats, Trace
     from holdfast.store import QueueStats
     from holdfast.store.calls.searching import DeadGroup
     from holdfast.store.calls.watching import TraceEvent, WorkerRow
@@ -141,6 +141,31 @@ def resource(seen: Resource) -> Shape:
         ],
         "waiting": seen.waiting,
     }
+
+
+def history(seen: History) -> Shape:
+    """How things went, a point for each step."""
+    return {"at": seen.at, "step_s": seen.step_s, "points": [_point(point) for point in seen.points]}
+
+
+def _point(point: HistoryPoint) -> Shape:
+    return {
+        "at": point.at,
+        "completed": point.completed,
+        "dead": point.dead,
+        "cancelled": point.cancelled,
+        "expired": point.expired,
+        "wait_p50_ms": _milliseconds(point.wait_p50_s),
+        "wait_p95_ms": _milliseconds(point.wait_p95_s),
+        "run_p50_ms": _milliseconds(point.run_p50_s),
+        "run_p95_ms": _milliseconds(point.run_p95_s),
+        "depth": point.depth,
+        "oldest_s": point.oldest_s,
+    }
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)
 
 
 def stats(seen: Stats) -> Shape:

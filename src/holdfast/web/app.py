@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -49,8 +50,11 @@ def create_app(settings: WebSettings) -> FastAPI:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    app.state.backend = Backend(app.state.settings)
+    backend = app.state.backend = Backend(app.state.settings)
+    upkeep = asyncio.create_task(backend.keep_up())
     try:
         yield
     finally:
-        await app.state.backend.close()
+        upkeep.cancel()
+        await asyncio.gather(upkeep, return_exceptions=True)
+        await backend.close()

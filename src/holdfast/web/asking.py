@@ -129,6 +129,12 @@ class CapacityBody(Body):
     capacity: Whole = Field(ge=1, le=INTEGER)
 
 
+class LimitBody(Body):
+    """The most jobs of a queue that may be held at once; null: no limit."""
+
+    limit: Whole | None = Field(ge=1, le=INTEGER)
+
+
 class LoginBody(Body):
     """The secret of a token."""
 

@@ -10,9 +10,10 @@ from typing import Any, Final, TypeVar, cast
 from starlette.requests import HTTPConnection
 
 from holdfast.app import Holdfast
+from holdfast.console.upkeep import keep_up
 from holdfast.engine import installer
 from holdfast.engine.connect import connect
-from holdfast.errors import DatabaseUnavailable
+from holdfast.errors import DatabaseUnavailable, HoldfastError
 from holdfast.store import Call, Store
 from holdfast.store.calls import watching
 from holdfast.store.steps import Pause, Steps, ask, run_awaiting
@@ -34,6 +35,7 @@ FITS_S: Final = 30.0
 """For so long a schema that fitted is not looked at again."""
 
 CHECK_S: Final = 5.0
+AGAIN_S: Final = 5.0
 
 
 class Backend:
@@ -69,6 +71,16 @@ class Backend:
             return await asyncio.wait_for(asyncio.shield(self._opening), READ_S)
         except TimeoutError:
             raise DatabaseUnavailable("the database has not been reached yet") from None
+
+    async def keep_up(self) -> None:
+        """Do the upkeep of the database, as workers do, until cancelled; wait for a database that is away."""
+        while True:
+            try:
+                store = await self.store()
+            except HoldfastError:
+                await asyncio.sleep(AGAIN_S)
+            else:
+                await keep_up(store)
 
     async def check(self) -> None:
         """Raise unless the database answers and its schema fits this release."""

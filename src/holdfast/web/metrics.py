@@ -119,8 +119,10 @@ def _page(lines: views.Queues, workers: views.Workers, totals: Totals, watchers:
     yield from about("holdfast_info", "gauge", "This server.")
     yield line("holdfast_info", 1, version=version("holdfast"))
     yield from _queues(lines)
-    yield from about("holdfast_workers", "gauge", "Workers that hold jobs.")
-    yield line("holdfast_workers", len(workers.workers))
+    yield from about("holdfast_workers", "gauge", "Workers by whether they are busy, idle or lost.")
+    statuses = Counter(worker.status for worker in workers.workers)
+    for status in ("busy", "idle", "lost"):
+        yield line("holdfast_workers", statuses[status], status=status)
     yield from about("holdfast_jobs_ended_total", "counter", "Jobs that ended, by how.")
     for (queue, state), jobs in sorted(totals.ended.items()):
         yield line("holdfast_jobs_ended_total", jobs, queue=queue, state=state)

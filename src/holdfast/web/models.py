@@ -191,6 +191,7 @@ class Queue(Answer):
     dead: int
     oldest_due_at: datetime | None
     paused_at: datetime | None
+    max_running: int | None = Field(description="The most that may be held at once; null: no limit.")
     counted_to: int = Field(description="Numbers go no further than this.")
 
 
@@ -205,16 +206,27 @@ class Paused(Answer):
     changed: bool
 
 
+class Limit(Answer):
+    queue: str
+    limit: int | None
+
+
 class Worker(Answer):
     worker_id: str
+    status: Literal["busy", "idle", "lost"]
     jobs: int
     cancelling: int
     lapsed: int
     queues: list[str]
     oldest_at: datetime | None
-    seen_at: datetime | None
+    seen_at: datetime
     lease_until: datetime | None
     job_ids: list[str]
+    host: str | None
+    pid: int | None
+    version: str | None
+    capacity: int | None
+    started_at: datetime | None
 
 
 class Workers(Answer):
@@ -258,6 +270,26 @@ class Stats(Answer):
     ended_last_hour: dict[str, int]
     archived_about: int
     capped: bool
+
+
+class Point(Answer):
+    at: datetime
+    completed: int
+    dead: int
+    cancelled: int
+    expired: int
+    wait_p50_ms: float | None
+    wait_p95_ms: float | None
+    run_p50_ms: float | None
+    run_p95_ms: float | None
+    depth: int | None = Field(description="The most that were due when somebody looked; null: nobody did.")
+    oldest_s: float | None
+
+
+class History(Answer):
+    at: datetime
+    step_s: float
+    points: list[Point]
 
 
 class Finding(Answer):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from holdfast.console import doctor, shapes, views
@@ -16,6 +18,9 @@ from holdfast.web.settings import Role
 
 router = APIRouter(prefix="/api", tags=["figures"], dependencies=[needs(Role.VIEWER)])
 
+MOST_MINUTES = 7 * 24 * 60
+"""So long the upkeep keeps it."""
+
 UNBUFFERED = {"X-Accel-Buffering": "no"}
 """Proxies are to pass events on as they come."""
 
@@ -24,6 +29,16 @@ UNBUFFERED = {"X-Accel-Buffering": "no"}
 async def get_stats(request: Request) -> Response:
     """How many jobs wait, run, are dead, and ended lately; each line is counted up to 10,000."""
     return json_answer(shapes.stats(await backend(request).read(views.stats())))
+
+
+@router.get("/history", responses=answers(models.History))
+async def get_history(
+    request: Request,
+    minutes: Annotated[int, Query(ge=1, le=MOST_MINUTES)] = 60,
+    queue: Annotated[str | None, Query(min_length=1, max_length=40)] = None,
+) -> Response:
+    """How things went, over all queues or in one, in at most 240 points."""
+    return json_answer(shapes.history(await backend(request).read(views.history(minutes, queue))))
 
 
 @router.get("/health", responses=answers(models.Health))

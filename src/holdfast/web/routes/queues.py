@@ -1,4 +1,4 @@
-"""Queues: how the lines stand; pause and resume them."""
+"""Queues: how the lines stand; pause, resume and limit them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from holdfast.store.calls import operating
 from holdfast.store.steps import ask
 from holdfast.web import models
 from holdfast.web.access import needs
+from holdfast.web.asking import LimitBody
 from holdfast.web.backend import backend
 from holdfast.web.openapi import answers
 from holdfast.web.sending import json_answer
@@ -18,11 +19,12 @@ from holdfast.web.settings import Role
 router = APIRouter(prefix="/api/queues", tags=["queues"], dependencies=[needs(Role.VIEWER)])
 
 OPERATOR = [needs(Role.OPERATOR)]
+ADMIN = [needs(Role.ADMIN)]
 
 
 @router.get("", responses=answers(models.Queues))
 async def list_queues(request: Request) -> Response:
-    """Every queue that has a live job or is paused."""
+    """Every queue that has a live job, is paused or has a limit."""
     seen = await backend(request).read(views.queues())
     return json_answer({"at": seen.at, "queues": [shapes.queue(seen, line) for line in seen.queues]})
 
@@ -39,3 +41,10 @@ async def resume(request: Request, queue: str) -> Response:
     """Let the jobs of a queue be claimed again."""
     changed = await backend(request).act(ask(operating.resume_queue(queue)))
     return json_answer({"queue": queue, "paused": False, "changed": changed})
+
+
+@router.put("/{queue:name}/limit", dependencies=ADMIN, responses=answers(models.Limit, body=True))
+async def limit(request: Request, queue: str, body: LimitBody) -> Response:
+    """Let at most so many jobs of a queue be held at once, over all workers; null takes the limit away."""
+    set_to = await backend(request).act(ask(operating.set_queue_limit(queue, body.limit)))
+    return json_answer({"queue": queue, "limit": set_to})
