@@ -43,7 +43,7 @@ fix: $(VENV)/.installed ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 
 fuzz: $(VENV)/.installed ## Take five minutes to find a request that the HTTP API cannot answer as its document says
-	HOLDFAST_FUZZ_S=300 $(BIN)/python -m pytest -s tests/web/test_fuzz.py $(ARGS)
+	HOLDFAST_FUZZ_S=300 $(BIN)/python -m pytest -s -o faulthandler_timeout=0 tests/web/test_fuzz.py $(ARGS)
 
 pace: $(VENV)/.installed ## Measure every list of the HTTP API among 1,210,000 jobs
 	$(BIN)/python -m tests.web.pace

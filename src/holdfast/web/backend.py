@@ -28,7 +28,7 @@ READ_S: Final = 2.0
 """How long a statement of a page may take: people look again, and the database has other things to do."""
 
 
-PATIENCE_S: Final = 0.1
+PATIENCE_S: Final = 0.08
 """How long a search goes on to the next slice of jobs: people would rather see some, and look further."""
 
 FITS_S: Final = 30.0
