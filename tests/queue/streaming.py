@@ -240,6 +240,20 @@ class Table:
     def await_held(self, reader: Reader | None, count: int) -> None:
         until(lambda: len(self.held(reader)) == count, f"{self.held(reader)} are held, not {count}")
 
+    def lapse(self, *job_ids: str) -> None:
+        """Have overdue leases swept; a job that its keeper looks at just now is passed over, so ask again."""
+
+        def are_swept() -> bool:
+            self.say("select count(*) from holdfast.lapse_leases()")
+            return not set(job_ids) & set(self.held())
+
+        until(are_swept, f"{job_ids} are held for ever")
+
+    def take_over(self, job_id: str) -> None:
+        """Claim a job whose lease is overdue for another worker; as above, perhaps not at the first time."""
+        claim = "select job_id from holdfast.claim_jobs('other', array['default'])"
+        until(lambda: self.say(claim) == job_id, f"{job_id} cannot be claimed")
+
     def say(self, sql: str, *parameters: object) -> Any:
         row = self.conn.execute(sql.encode(), parameters or None).fetchone()
         return None if row is None else row[0]

@@ -171,6 +171,32 @@ def test_a_job_of_which_nothing_was_heard_for_too_long_is_not_delivered() -> Non
     assert list(book.waiting) == ["old", "unknown"]
 
 
+def test_what_never_reached_its_reader_is_handed_back_and_keeps_its_slot_until_then() -> None:
+    book = Book(2)
+    book.ask(2)
+    book.assign([claimed("a"), claimed("b")], now=1.0)
+    book.deliver()
+    assert book.take_back("a", "lease")
+    assert not book.take_back("b", "another lease")
+    assert not book.take_back("a", "lease")  # it is not delivered any more
+    assert list(book.unwanted) == ["a"]
+    assert book.room == 0
+    book.free("a", "lease")
+    assert (book.room, list(book.unwanted)) == (1, [])
+
+
+def test_what_a_reader_brings_from_an_earlier_stream_takes_slots_even_beyond_the_capacity() -> None:
+    book = Book(2)
+    for name in ("a", "b", "c"):
+        book.adopt(claimed(name), now=1.0, cancelling=False)
+    assert book.room == -1
+    assert book.ask(5) == 0
+    assert book.deliver() == []  # the reader has them already
+    book.free("a")
+    book.free("b")
+    assert book.ask(5) == 1
+
+
 class Bookkeeping(RuleBasedStateMachine):
     """Whatever happens in whatever order: as many slots as jobs held in the database, and never too many."""
 

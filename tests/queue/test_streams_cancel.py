@@ -176,7 +176,7 @@ def test_a_lapse_is_no_loss_until_somebody_takes_the_job_and_a_late_result_is_we
     held = {job.id: job for job in reader.read_jobs(2)}
     table.say("select holdfast.pause_queue('default')")
     clock.advance(601)
-    table.say("select count(*) from holdfast.lapse_leases()")
+    table.lapse("a", "b")
     until(lambda: reader.held == 0)
     assert lost == []
 
@@ -200,7 +200,7 @@ def test_what_another_worker_took_over_is_lost(side: Face, database: str, table:
     reader.read()
 
     clock.advance(601)
-    table.say("select job_id from holdfast.claim_jobs('other', array['default'])")
+    table.take_over("a")
     clock.thaw()
 
     until(lambda: lost)

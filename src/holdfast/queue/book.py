@@ -96,6 +96,11 @@ class Book:
             self.waiting[job_id] = entry
         return superseded
 
+    def adopt(self, job: Leased, now: float, *, cancelling: bool) -> None:
+        """Enter a job that its reader has already, from an earlier stream."""
+        entry = Entry(job, job.lease_id or "", now, delivered=True, cancelling=cancelling)
+        self.entries[job.id] = entry
+
     def deliver(self, seen_since: float = -inf) -> list[Any]:
         """Take what waits for the reader, but nothing of which was not heard for so long."""
         ready = [entry for entry in self.waiting.values() if entry.seen_at >= seen_since]
@@ -147,6 +152,15 @@ class Book:
         if entry is not None:
             self.unwanted[job_id] = entry
         return job_id in self.unwanted
+
+    def take_back(self, job_id: str, lease_id: str) -> bool:
+        """A job that was taken never reached its reader: it is to be handed back after all."""
+        entry = self.entries.get(job_id)
+        if entry is None or entry.lease_id != lease_id or not entry.delivered:
+            return False
+        entry.delivered = False
+        self.unwanted[job_id] = entry
+        return True
 
     def withdraw_all(self) -> None:
         """Deliver nothing more, because the stream ends."""

@@ -171,18 +171,20 @@ class Keeper:
             logger.info("nobody could be told that worker %s has stopped: %s", beat.worker_id, error)
 
     def _extend(self, streams: list[OpenStream]) -> None:
-        by_lease: defaultdict[float, list[Holding]] = defaultdict(list)
+        by_time: defaultdict[float, list[Holding]] = defaultdict(list)
         for stream in streams:
-            by_lease[stream.terms.lease_s] += [(stream, *holding) for holding in stream.holdings()]
-        for lease_s, holdings in by_lease.items():
+            kept_s = stream.kept_s()
+            if kept_s > 0:
+                by_time[kept_s] += [(stream, *holding) for holding in stream.holdings()]
+        for kept_s, holdings in by_time.items():
             for start in range(0, len(holdings), MOST):
-                self._extend_some(holdings[start : start + MOST], lease_s)
+                self._extend_some(holdings[start : start + MOST], kept_s)
 
-    def _extend_some(self, holdings: list[Holding], lease_s: float) -> None:
+    def _extend_some(self, holdings: list[Holding], kept_s: float) -> None:
         answers = self._store.extend_leases(
             [(job_id, lease_id) for _, job_id, lease_id in holdings],
-            lease_s,
-            timeout_s=max(0.5, lease_s / PER_LEASE),
+            kept_s,
+            timeout_s=max(0.5, kept_s / PER_LEASE),
         )
         news: set[OpenStream] = set()
         for (stream, _, lease_id), answer in zip(holdings, answers, strict=True):

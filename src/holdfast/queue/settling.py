@@ -63,7 +63,7 @@ def settle_many(
 ) -> Steps[list[Verdict]]:
     """Settle each job as far as it can be; a verdict for each, in the order given."""
     settlements = [_settlement(each, place, say) for place, each in enumerate(told)]
-    return (yield from _settle(holdings, settlements, checks.guard(worker_id)))
+    return (yield from settle_all(holdings, settlements, checks.guard(worker_id)))
 
 
 def refusal(verdict: Verdict, outcome: Outcome) -> HoldfastError:
@@ -96,7 +96,7 @@ def _try_one(
     worker_id: WorkerId | None,
 ) -> Steps[tuple[Verdict, Outcome]]:
     settlement = (checks.text(job_id, "job_id"), arguments.optional_text(lease_id, "lease_id"), say())
-    (verdict,) = yield from _settle(holdings, [settlement], checks.guard(worker_id))
+    (verdict,) = yield from settle_all(holdings, [settlement], checks.guard(worker_id))
     return verdict, settlement[2]
 
 
@@ -120,8 +120,8 @@ def _settlement(told: Told[T], place: int, say: Callable[[T], Outcome]) -> Settl
 _LENGTHS: Final = (2, 3)
 
 
-def _settle(
-    holdings: Holdings, settlements: Sequence[Settlement], worker_id: str | None
+def settle_all(
+    holdings: Holdings, settlements: Sequence[Settlement], worker_id: str | None = None
 ) -> Steps[list[Verdict]]:
     """One call for each stream that holds some of the jobs, and one for the rest.
 

@@ -58,8 +58,11 @@ class OpenStream:
         owners: Owners,
         refused: Refused | None = None,
         observe: Callable[[str, float], None] | None = None,
+        kept_s: Callable[[], float] | None = None,
     ) -> None:
         self.terms: Final = terms
+        self.kept_s: Final = kept_s or (lambda: terms.lease_s)
+        """For how long from now its jobs are kept: a whole lease, unless its reader is somewhere else."""
         self.ended: Final[Future[bool]] = Future()
         """Done when everything that was not delivered is handed back, or given up: whether it all worked."""
         self.unsure = False
@@ -97,6 +100,40 @@ class OpenStream:
             if self._draining:
                 return None
             return self._book.deliver(monotonic() - self.terms.lease_s) or None
+
+    def take_back(self, holds: Iterable[tuple[str, str]]) -> None:
+        """What was taken and never reached the reader is handed back with the rest, when the stream ends."""
+        with self._lock:
+            for job_id, lease_id in holds:
+                self._book.take_back(job_id, lease_id)
+
+    def adopt(self, job: Leased, *, cancelling: bool) -> OpenStream | None:
+        """Hold a job that the reader has from an earlier stream, under the same lease; answer that stream.
+
+        Before anything is claimed for it: what is adopted takes a slot.
+        """
+        with self._lock:
+            former = self._owners.get(job.id)
+            if former is not None:
+                former._book.free(job.id)
+            self._book.adopt(job, monotonic(), cancelling=cancelling)
+            self._owners[job.id] = self
+        return former
+
+    def let_go(self) -> None:
+        """Keep and watch nothing more of what was delivered: it is its reader's until the leases lapse.
+
+        Only after the end: until then what is forgotten would be found again, and handed back.
+        """
+        with self._lock:
+            for job_id, lease_id in self.holdings():
+                self._disown(self._book.free(job_id, lease_id))
+
+    def holds(self, job_id: str, lease_id: str) -> bool:
+        """Whether it has this job under this lease, as far as is known here."""
+        with self._lock:
+            entry = self._book.entries.get(job_id)
+            return entry is not None and entry.lease_id == lease_id
 
     def doubtful(self) -> list[Entry]:
         """Jobs that have waited so long for the reader that they should be looked at first."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.errors import QueueClosed
 from holdfast.queue.beats import Beat
+from holdfast.queue.book import Leased
 from holdfast.queue.feeder import Feeder
 from holdfast.queue.feeding import ACTIVE_S, Feeding
 from holdfast.queue.keeper import Keeper
@@ -61,9 +62,15 @@ class Streams:
         tell: Tell,
         refused: Refused | None = None,
         observe: Callable[[str, float], None] | None = None,
+        kept_s: Callable[[], float] | None = None,
+        adopted: Iterable[tuple[Leased, bool]] = (),
     ) -> OpenStream:
-        """Open a stream; claiming for it begins before this returns. `refused` hears of reports in vain."""
-        stream = OpenStream(terms, wake_reader, tell, self._owners, refused, observe)
+        """Open a stream; claiming for it begins before this returns. `refused` hears of reports in vain.
+
+        For readers somewhere else: `kept_s` says for how long leases may be extended now, `adopted` are jobs
+        that the reader has from an earlier stream, and whether somebody wants them stopped.
+        """
+        stream = OpenStream(terms, wake_reader, tell, self._owners, refused, observe, kept_s)
         with self._lock:
             if self._closed:
                 raise QueueClosed("the queue is closed: no stream can be opened")
@@ -73,10 +80,12 @@ class Streams:
                     self._dsn, self._schema, self.news, self._feeder.hears_signals, self._beat
                 )
                 self._forget_freed = self._feeder.on_freed(self._keeper.look)
+            formers = {stream.adopt(job, cancelling=cancelling) for job, cancelling in adopted}
             self._open.add(stream)
             # Under the lock, so that a close meanwhile does not end it before it has begun.
             self._keeper.add(stream)
             self._feeder.add(stream, self._poll_s, self._active_s)
+            self._feeder.room(former for former in formers if former is not None)
         return stream
 
     def end(self, stream: OpenStream) -> None:
