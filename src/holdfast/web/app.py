@@ -17,6 +17,7 @@ from holdfast.web.credentials import Credentials
 from holdfast.web.headers import SafeHeaders
 from holdfast.web.paths import RawPaths
 from holdfast.web.redaction import Redaction
+from holdfast.web.remote.room import Room
 from holdfast.web.routes import ROUTERS
 from holdfast.web.settings import WebSettings
 
@@ -51,10 +52,12 @@ def create_app(settings: WebSettings) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
     backend = app.state.backend = Backend(app.state.settings)
+    app.state.room = Room(backend)
     upkeep = asyncio.create_task(backend.keep_up())
     try:
         yield
     finally:
         upkeep.cancel()
         await asyncio.gather(upkeep, return_exceptions=True)
+        await app.state.room.close()
         await backend.close()

@@ -17,6 +17,7 @@ _TITLES: Final = {
     401: "Nobody knows who asks.",
     403: "Whoever asks may not, or a page of another site asks.",
     404: "There is none.",
+    406: "It is not written in any way that was asked for.",
     408: "The body took too long.",
     409: "It is not in a state in which this can be done.",
     413: "The body is too large.",

@@ -19,6 +19,9 @@ from holdfast.web.settings import WebSettings
 STOP_S: Final = 5
 """How long requests may go on after a stop."""
 
+UNTAKEN_S: Final = 30
+"""How long what is sent may wait for its client to take it."""
+
 MOST_REQUESTS: Final = 1000
 """At once; more are told to come again."""
 
@@ -60,6 +63,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            self._let_go_of_the_dead()
             self._ready(self.address)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -68,6 +72,13 @@ class Server(uvicorn.Server):
         if backend is not None:
             backend.closing.set()
         await super().shutdown(sockets)
+
+    def _let_go_of_the_dead(self) -> None:
+        """Have the system end connections that take nothing: those of clients that are gone, or hang."""
+        option: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
+        if option is not None:
+            for listener in (each for server in self.servers for each in server.sockets):
+                listener.setsockopt(socket.IPPROTO_TCP, option, UNTAKEN_S * 1000)
 
     @property
     def address(self) -> str:

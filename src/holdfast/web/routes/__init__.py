@@ -6,7 +6,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from holdfast.web.routes import bulk, dead, figures, jobs, people, probes, queues, resources, workers
+from holdfast.web.routes import bulk, dead, figures, jobs, people, probes, queues, resources, streams, workers
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     jobs.router,
@@ -17,5 +17,6 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     resources.router,
     figures.router,
     people.router,
+    streams.router,
     probes.router,
 )
