@@ -131,7 +131,8 @@ async def test_polling_backs_off_from_poll_active_to_poll_idle(
     async with at_work(hf, poll_active=0.1, poll_idle=0.8):
         await until(lambda: len(calls) >= 9)
 
-    # Several causes make it look at once in the beginning (it begins to wait, for one); then the pauses double, up to the longest.
+    # Several causes make it look at once in the beginning, and once more when it begins to wait; then the
+    # pauses double, up to the longest.
     pauses = [later - earlier for earlier, later in pairwise(calls)][-4:]
     assert all(0.05 <= pause <= 0.8 * 2 for pause in pauses), pauses
     assert pauses[-1] >= 0.75
