@@ -5,7 +5,9 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import httpx
+import pytest
 
+from holdfast.web import backend
 from tests.console.conftest import Shop
 
 
@@ -31,6 +33,13 @@ def test_a_queue_is_limited_and_the_limit_taken_away(web: httpx.Client, shop: Sh
 def test_probes_answer(web: httpx.Client) -> None:
     assert web.get("/livez").json() == {"ok": True}
     assert web.get("/readyz").json() == {"ok": True}
+
+
+def test_a_check_that_takes_too_long_is_an_answer(web: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "CHECK_S", 0.0)
+    answer = web.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["title"] == "No answer from the database"
 
 
 def test_an_unknown_address_is_a_problem(web: httpx.Client) -> None:

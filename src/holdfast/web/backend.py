@@ -86,7 +86,10 @@ class Backend:
         """Raise unless the database answers and its schema fits this release."""
         await self.read(ask(watching.database_clock()))
         if time.monotonic() - self._fitted_at > FITS_S:
-            await asyncio.wait_for(asyncio.to_thread(self._require_current), CHECK_S)
+            try:
+                await asyncio.wait_for(asyncio.to_thread(self._require_current), CHECK_S)
+            except TimeoutError:
+                raise DatabaseUnavailable("the database did not say in time what is installed") from None
             self._fitted_at = time.monotonic()
 
     def _require_current(self) -> None:
