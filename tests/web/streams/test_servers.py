@@ -126,7 +126,9 @@ def test_after_a_server_was_killed_a_client_settles_what_it_has_and_goes_on_with
     start: Start, queue: SyncQueue, table: Table
 ) -> None:
     queue.enqueue_jobs(jobs(*numbered(4)))
-    server = start()
+    server, other = start(), start()  # before, so that no lease waits for a program to start
+    api = Api(other.address)
+    api.said("/api/jobs/settle", {"results": []})
     stream = Api(server.address).open(assignee="me", capacity=3, lease=15)
     done, kept, given_up = stream.read_jobs(3)
 
@@ -134,7 +136,6 @@ def test_after_a_server_was_killed_a_client_settles_what_it_has_and_goes_on_with
     with pytest.raises((EOFError, OSError)):
         stream.read()
     stream.close()
-    api = Api(start(server.port).address)
 
     (verdict,) = api.said("/api/jobs/settle", {"results": [_done(done)]})["verdicts"]
     assert (verdict["ok"], verdict["state"]) == (True, "COMPLETED")
@@ -192,7 +193,7 @@ def test_an_example_worker_outlives_its_server_and_runs_nothing_twice(
     start: Start, work: Work, queue: SyncQueue, table: Table, name: str
 ) -> None:
     server = start()
-    worker = work(name, server, lease_s=20)
+    worker = work(name, server, lease_s=60)  # longer than a server takes to start
     queue.enqueue_jobs(_sleepers(2, 6))
     until(lambda: len(_runs(worker)) >= 4, lambda: worker.said)
 
