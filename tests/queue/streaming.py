@@ -227,6 +227,9 @@ class Table:
     def lease_left_s(self, job_id: str) -> float:
         return float(self._job(job_id, "extract(epoch from lease_expires_at - clock_timestamp())"))
 
+    def lease_end(self, job_id: str) -> float:
+        return float(self._job(job_id, "extract(epoch from lease_expires_at)"))
+
     def held(self, reader: Reader | None = None) -> list[str]:
         """Jobs that are held now: by this stream, or by anybody."""
         return self._ids("state in ('RUNNING', 'CANCELLING')", reader)

@@ -102,8 +102,8 @@ def test_on_cancel_is_told_of_a_delivered_job_exactly_once(
     _cancel(by, queue, other, table, "a")
     until(lambda: told)
     table.say(CANCEL, "a")
-    left = table.lease_left_s("a")
-    until(lambda: table.lease_left_s("a") > left)  # looked at once more, and kept: it is still ours
+    end = table.lease_end("a")
+    until(lambda: table.lease_end("a") > end)  # looked at once more, and kept: it is still ours
     assert told == ["a"]
 
     queue.acknowledge_cancellation("a", True)
