@@ -6,7 +6,7 @@ ARGS   ?=
 SCENARIO ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress pgbouncer check fix fuzz pace schema bench peers clean
+.PHONY: help demo ui test stress pgbouncer chromium check fix fuzz pace schema bench peers clean
 
 help: ## List the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -18,10 +18,14 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $@
 
-demo: $(VENV)/.installed ## Start a private PostgreSQL, run jobs through it, show what happened
+demo: $(VENV)/.installed ui ## Start a private PostgreSQL, run jobs through it, show what happened
 	$(BIN)/holdfast demo $(ARGS)
 
-test: check pgbouncer ## Check and test everything (ARGS='-k claim' goes to pytest)
+# Done in a moment where the sources have not changed.
+ui: $(VENV)/.installed ## Build the dashboard, with Node from the PATH or from PyPI
+	@$(BIN)/python src/holdfast/web/ui/build.py
+
+test: check ui pgbouncer chromium ## Check and test everything (ARGS='-k claim' goes to pytest)
 	$(BIN)/python -m pytest $(ARGS)
 
 stress: $(VENV)/.installed pgbouncer ## Take minutes to break the queue, and say what was seen (ARGS='-k memory' for a part)
@@ -30,6 +34,9 @@ stress: $(VENV)/.installed pgbouncer ## Take minutes to break the queue, and say
 # No file of ours to depend on: the script is done in a moment where there is nothing to do.
 pgbouncer:
 	@sh tests/install_pgbouncer.sh
+
+chromium:
+	@sh tests/install_chromium.sh
 
 check: $(VENV)/.installed ## Lint, types, layers
 	$(BIN)/ruff check .
@@ -62,4 +69,4 @@ peers: $(VENV)/.installed ## Measure beside other job queues (ARGS='--only pgque
 	$(BIN)/python -m bench.peers $(ARGS)
 
 clean: ## Remove everything the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist bench/peers/.cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist bench/peers/.cache src/holdfast/web/dist src/holdfast/web/ui/node_modules
