@@ -1,7 +1,7 @@
 // Doing something to jobs and queues. Whatever can be taken back has an Undo; nothing is done twice.
 
 import { get, path, post, put, remove } from "./api";
-import { moved } from "./live";
+import { acted } from "./live";
 import { complain, dismiss, toast } from "./toasts";
 import type { Action, Job, Operation } from "./types";
 import { jobs, number } from "./words";
@@ -14,7 +14,7 @@ export const VERB: Record<Action, string> = { cancel: "Cancel", revive: "Retry",
 const ING: Record<Action, string> = { cancel: "Cancelling", revive: "Retrying", delete: "Deleting" };
 
 const changed = (): void => {
-  moved.value += 1;
+  acted.value += 1;
 };
 
 function send(action: Action, id: string, more?: RequestInit): Promise<unknown> {

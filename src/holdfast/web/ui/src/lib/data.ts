@@ -1,13 +1,22 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { signal, type Signal } from "@preact/signals";
 import { get, Problem } from "./api";
-import { moved, paused } from "./live";
+import { acted, moved, paused } from "./live";
 
 export interface Data<T> {
   value: Signal<T | null>;
   error: Signal<Problem | null>;
   /** Ask now, whatever the pace. */
   refresh: () => Promise<void>;
+}
+
+/** Call this whenever the signal changes, but not for what it is now. */
+export function onChange(source: Signal<number>, call: () => void): () => void {
+  let first = true;
+  return source.subscribe(() => {
+    if (!first) call();
+    first = false;
+  });
 }
 
 interface Pace {
@@ -56,14 +65,12 @@ export function useData<T>(address: string | null, { busyMs = 2000, restMs = 15_
         if (!document.hidden) void run();
       }, left);
     };
-    let first = true;
-    const leave = moved.subscribe(() => {
-      if (!first) soon();
-      first = false;
-    });
+    const leave = onChange(moved, soon);
+    const unacted = onChange(acted, () => void run());
     const rest = restMs ? window.setInterval(soon, restMs) : 0;
     return () => {
       leave();
+      unacted();
       abort?.abort();
       clearTimeout(waiting);
       clearInterval(rest);

@@ -11,6 +11,8 @@ export const link = signal<Link>("connecting");
 export const heardAt = signal(Date.now());
 /** Goes up whenever something may have changed. */
 export const moved = signal(0);
+/** Goes up when whoever looks has just changed something, and wants to see it. */
+export const acted = signal(0);
 export const queues = signal<Queue[]>([]);
 export const paused = signal(false);
 

@@ -7,7 +7,7 @@ import { useKeys } from "../lib/keys";
 import { term } from "../lib/query";
 import { go, jobsAt } from "../lib/router";
 import { may } from "../lib/settings";
-import { mayCancel, mayDelete, mayRevive, STATES } from "../lib/states";
+import { lookOf, mayCancel, mayDelete, mayRevive } from "../lib/states";
 import { story, type Stretch } from "../lib/story";
 import type { ErrorEntry, Job, JobView, TraceEvent } from "../lib/types";
 import { duration, firstLine, moment, now, number, skew, time } from "../lib/words";
@@ -230,7 +230,7 @@ export function JobPage({ id }: { id: string }) {
   const errors = [...job.errors].reverse();
   const about = (
     <>
-      <StateBadge job={job} /> <span>{STATES[job.state]?.means}</span>
+      <StateBadge job={job} /> <span>{lookOf(job).means}</span>
     </>
   );
   return (
@@ -258,10 +258,12 @@ export function JobPage({ id }: { id: string }) {
             <h2>Arguments</h2>
             <Content value={job.payload} bytes={job.payload_bytes} what="the arguments" />
           </section>
-          <section class="card">
-            <h2>Result</h2>
-            <Content value={job.result} bytes={job.result_bytes} what="the result" />
-          </section>
+          {job.state === "COMPLETED" && (
+            <section class="card">
+              <h2>Result</h2>
+              <Content value={job.result} bytes={job.result_bytes} what="the result" />
+            </section>
+          )}
           {(job.parents.length > 0 || job.children.length > 0 || job.wait_for.length > 0) && (
             <section class="card">
               <h2>

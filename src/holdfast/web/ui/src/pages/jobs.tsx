@@ -1,10 +1,10 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { asking, get, Problem } from "../lib/api";
-import { useData } from "../lib/data";
+import { onChange, useData } from "../lib/data";
 import { Exact, inShort } from "../lib/exact";
 import { useKeys } from "../lib/keys";
-import { moved, paused } from "../lib/live";
+import { acted, moved, paused } from "../lib/live";
 import { quoted, statesIn, withStates, withTerm, term } from "../lib/query";
 import { go, jobAt, jobsAt, parameters } from "../lib/router";
 import { may } from "../lib/settings";
@@ -95,17 +95,17 @@ function useList(q: string) {
   useEffect(() => {
     void list.load();
     let timer = 0;
-    let first = true;
-    const leave = moved.subscribe(() => {
-      if (first) return void (first = false);
+    const leave = onChange(moved, () => {
       if (timer || document.hidden || paused.value) return;
       timer = window.setTimeout(() => {
         timer = 0;
         if (!document.hidden) void list.look();
       }, LOOK_MS);
     });
+    const unacted = onChange(acted, () => void list.look());
     return () => {
       leave();
+      unacted();
       clearTimeout(timer);
     };
   }, [list]);
@@ -288,7 +288,7 @@ export function JobsPage() {
                 </th>
                 <th>State</th>
                 <th>Job</th>
-                <th>Task</th>
+                <th class="task">Task</th>
                 <th class="wide">Queue</th>
                 <th class="right wide">Attempts</th>
                 <th class="says">Error, progress or arguments</th>

@@ -42,7 +42,7 @@ function options(plot: typeof uPlot, { series, say }: Props, width: number): uPl
   return {
     width,
     height: 150,
-    padding: [8, 8, 0, 0],
+    padding: [8, 18, 0, 0],
     legend: { show: false },
     cursor: {
       sync: { key: SYNC, setSeries: false },
