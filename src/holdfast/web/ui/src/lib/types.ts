@@ -106,7 +106,9 @@ export interface Worker {
   seen_at: string;
   lease_until: string | null;
   job_ids: string[];
-  state?: string;
+  /** busy, idle or lost, where workers say that they are there. */
+  status?: string;
+  capacity?: number | null;
   host?: string | null;
   pid?: number | null;
   version?: string | null;

@@ -88,6 +88,7 @@ function Charts() {
   const data = useData<History>(asking("/api/history", { minutes: span.value }), { busyMs: 10_000, restMs: 30_000 });
   const history = data.value.value;
   const { times, of } = useCharts(history);
+  const missing = data.error.value?.status === 404;
   const [from, to] = zoom.value ?? [0, 0];
   const per = history && history.step_s !== 60 ? `each ${duration(history.step_s)}` : "a minute";
   return (
@@ -124,7 +125,8 @@ function Charts() {
           <span class="faint">Drag over a chart to zoom.</span>
         )}
       </div>
-      <Trouble problem={data.error.value} again={() => void data.refresh()} />
+      <Trouble problem={missing ? null : data.error.value} again={() => void data.refresh()} />
+      {missing && <p class="faint card">This server keeps no figures of the past.</p>}
       {history && times.length === 0 && <p class="faint card">Figures of the past appear here a minute after the first jobs ended.</p>}
       {times.length > 0 && (
         <div class="charts">

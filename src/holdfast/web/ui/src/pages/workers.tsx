@@ -2,13 +2,17 @@ import { useData } from "../lib/data";
 import { term } from "../lib/query";
 import { jobAt, jobsAt } from "../lib/router";
 import type { Worker } from "../lib/types";
-import { since } from "../lib/words";
+import { moment } from "../lib/words";
 import { Ago, Badge, Empty, For, Loading, Num, Page, Trouble } from "../parts/small";
 
-const SILENT_S = 60;
-
+/** Whether nobody expects to hear of it again: the server says so, or all of its leases have lapsed. */
 function isLost(worker: Worker): boolean {
-  return /lost|gone|dead/i.test(worker.state ?? "") || (worker.jobs > 0 && worker.lapsed === worker.jobs) || since(worker.seen_at) > SILENT_S * 5;
+  return worker.status === "lost" || (worker.jobs > 0 && worker.lapsed === worker.jobs);
+}
+
+function from(worker: Worker): string {
+  const place = [worker.host, worker.pid && `pid ${worker.pid}`].filter(Boolean).join(", ");
+  return [place, worker.version && `Holdfast ${worker.version}`, worker.started_at && `since ${moment(worker.started_at)}`].filter(Boolean).join("; ");
 }
 
 function Standing({ worker }: { worker: Worker }) {
@@ -16,13 +20,6 @@ function Standing({ worker }: { worker: Worker }) {
     return (
       <Badge tone="bad" icon="cross" title="nothing was heard of it for long; its jobs go to others">
         Lost
-      </Badge>
-    );
-  }
-  if (/stopp|drain/i.test(worker.state ?? "")) {
-    return (
-      <Badge tone="warn" icon="pause" title="takes no more jobs">
-        Stopping
       </Badge>
     );
   }
@@ -75,7 +72,7 @@ export function WorkersPage() {
             <tbody>
               {sorted.map((worker) => (
                 <tr key={worker.worker_id}>
-                  <th scope="row" class="cut id">
+                  <th scope="row" class="cut id" title={from(worker)}>
                     <a href={jobsAt(`state:RUNNING,CANCELLING ${term("worker", worker.worker_id)}`)}>{worker.worker_id}</a>
                   </th>
                   <td>
@@ -83,6 +80,7 @@ export function WorkersPage() {
                   </td>
                   <td class="right">
                     <Num value={worker.jobs} />
+                    {worker.capacity != null && <span class="faint num">/{worker.capacity}</span>}
                   </td>
                   <td class="cut wide">{worker.queues.join(", ")}</td>
                   <td class="right nowrap">
