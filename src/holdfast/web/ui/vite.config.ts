@@ -11,5 +11,6 @@ export default defineConfig({
     target: "es2022",
     reportCompressedSize: false,
     chunkSizeWarningLimit: 600,
+    rolldownOptions: { checks: { pluginTimings: false } },
   },
 });

@@ -8,6 +8,7 @@ let leader = "";
 let leaderUntil = 0;
 
 function typing(target: EventTarget | null): boolean {
+  if (target instanceof HTMLInputElement && target.type === "checkbox") return false;
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 

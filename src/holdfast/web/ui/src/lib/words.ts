@@ -39,7 +39,7 @@ export function duration(seconds: number): string {
   const given = Math.max(0, seconds);
   if (given < 0.001) return "0 s";
   if (given < 1) return `${Math.max(1, Math.round(given * 1000))} ms`;
-  if (given < 10) return `${given.toFixed(1)} s`;
+  if (given < 10 && !Number.isInteger(given)) return `${given.toFixed(1)} s`;
   if (given < 60) return `${Math.round(given)} s`;
   let rest = Math.round(given);
   for (const [place, [unit, size]] of UNITS.entries()) {

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { signal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { asking, get, Problem } from "../lib/api";
 import { onChange, useData } from "../lib/data";
 import { Exact, inShort } from "../lib/exact";
@@ -158,21 +158,28 @@ function Said({ job }: { job: Job }) {
 export function JobsPage() {
   const q = parameters.value.get("q") ?? "";
   const list = useList(q);
-  const [at, setAt] = useState(-1);
-  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
-  const [everything, setEverything] = useState(false);
+  // Signals: keys may come faster than the page is drawn, and each must see what the last one did.
+  const at = useSignal(-1);
+  const chosenIds = useSignal<ReadonlySet<string>>(new Set());
+  const every = useSignal(false);
+  const picked = chosenIds.value;
+  const everything = every.value;
   const [asked, setAsked] = useState<{ action: Action; target: Target } | null>(null);
   const anchor = useRef(-1);
   const rows = list.jobs.value;
 
+  const pickNone = (): void => {
+    chosenIds.value = new Set();
+    every.value = false;
+  };
   useEffect(() => {
-    setAt(-1);
-    setPicked(new Set());
-    setEverything(false);
+    at.value = -1;
+    pickNone();
   }, [q]);
 
   const pick = (place: number, range = false): void => {
-    const next = new Set(picked);
+    const rows = list.jobs.value;
+    const next = new Set(chosenIds.value);
     const on = !next.has(rows[place]?.job_id ?? "");
     const from = range && anchor.current >= 0 ? anchor.current : place;
     for (let each = Math.min(from, place); each <= Math.max(from, place); each += 1) {
@@ -182,25 +189,28 @@ export function JobsPage() {
       else next.delete(id);
     }
     anchor.current = place;
-    setPicked(next);
-    setEverything(false);
+    chosenIds.value = next;
+    every.value = false;
   };
   const pickAll = (): void => {
-    const all = rows.length > 0 && rows.every((each) => picked.has(each.job_id));
-    setPicked(new Set(all ? [] : rows.map((each) => each.job_id)));
-    setEverything(false);
+    const rows = list.jobs.value;
+    const all = rows.length > 0 && rows.every((each) => chosenIds.value.has(each.job_id));
+    chosenIds.value = new Set(all ? [] : rows.map((each) => each.job_id));
+    every.value = false;
   };
   const move = (step: number): void => {
-    const next = Math.max(0, Math.min(rows.length - 1, at + step));
-    setAt(next);
+    const next = Math.max(0, Math.min(list.jobs.value.length - 1, at.value + step));
+    if (!list.jobs.value[next]) return;
+    at.value = next;
     document.getElementById(`row-${next}`)?.focus();
   };
   const start = (action: Action): void => {
     const kind = ACTIONS.find((each) => each.action === action);
     if (!kind || !may(kind.role)) return;
-    if (everything) return setAsked({ action, target: { q } });
-    const meant = picked.size ? rows.filter((each) => picked.has(each.job_id)) : rows.slice(at, at + 1);
-    if (!meant.length || at + picked.size < 0) return void toast("Pick jobs first: x picks the one you are on.");
+    if (every.value) return setAsked({ action, target: { q } });
+    const [rows, ids] = [list.jobs.value, chosenIds.value];
+    const meant = rows.filter((each, place) => (ids.size ? ids.has(each.job_id) : place === at.value));
+    if (!meant.length) return void toast("Pick jobs first: x picks the one you are on.");
     const fit = meant.filter(kind.fits);
     if (!fit.length) return void toast(`None of them can be ${action === "revive" ? "retried: only dead jobs can" : `${action}led now`}.`, { tone: "bad" });
     setAsked({ action, target: { ids: fit.map((each) => each.job_id), picked: fit } });
@@ -211,10 +221,10 @@ export function JobsPage() {
     k: () => move(-1),
     ArrowDown: () => move(1),
     ArrowUp: () => move(-1),
-    x: () => at >= 0 && pick(at),
+    x: () => at.value >= 0 && pick(at.value),
     X: pickAll,
     Enter: (event) => {
-      const row = rows[at];
+      const row = list.jobs.value[at.value];
       if (event.target instanceof HTMLElement && event.target.closest("a, button")) (event.target as HTMLElement).click();
       else if (row) go(jobAt(row.job_id));
     },
@@ -222,10 +232,7 @@ export function JobsPage() {
     c: () => start("cancel"),
     "#": () => start("delete"),
     n: () => list.renew(),
-    Escape: () => {
-      setPicked(new Set());
-      setEverything(false);
-    },
+    Escape: pickNone,
   });
 
   const trouble = list.problem.value;
@@ -259,12 +266,12 @@ export function JobsPage() {
           </button>
         ))}
         {q && picked.size > 0 && !everything && (list.next.value || rows.length > picked.size) && (
-          <button type="button" class="linkish" onClick={() => setEverything(true)}>
+          <button type="button" class="linkish" onClick={() => (every.value = true)}>
             Take all that match instead
           </button>
         )}
         {chosen && (
-          <button type="button" class="linkish" onClick={() => (setPicked(new Set()), setEverything(false))}>
+          <button type="button" class="linkish" onClick={pickNone}>
             Pick none
           </button>
         )}
@@ -300,9 +307,9 @@ export function JobsPage() {
                 <tr
                   key={job.job_id}
                   id={`row-${place}`}
-                  tabIndex={place === Math.max(at, 0) ? 0 : -1}
+                  tabIndex={place === Math.max(at.value, 0) ? 0 : -1}
                   class={picked.has(job.job_id) || everything ? "picked" : ""}
-                  onFocus={() => setAt(place)}
+                  onFocus={() => (at.value = place)}
                   onClick={(event) => {
                     if (!(event.target as Element).closest("a, button, input")) go(jobAt(job.job_id));
                   }}
@@ -366,10 +373,7 @@ export function JobsPage() {
           target={asked.target}
           onClose={(done) => {
             setAsked(null);
-            if (done) {
-              setPicked(new Set());
-              setEverything(false);
-            }
+            if (done) pickNone();
           }}
         />
       )}

@@ -1,0 +1,60 @@
+"""axe-core finds nothing to complain about, on any page, in light and dark."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from holdfast.web.pages import DIST
+from tests.console.conftest import Shop
+from tests.web.browser.conftest import Open
+from tests.web.browser.test_pages import JOBS, PAGES
+from tests.web.conftest import Serve
+
+AXE = DIST.parent / "ui/node_modules/axe-core/axe.min.js"
+
+
+def violations(page: Page, where: str) -> list[str]:
+    """What axe finds, a line each."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{where}: {each['id']}: {node['html'][:120]} {node.get('failureSummary', '')[:200]}"
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: make ui")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_sound_for_screen_readers(
+    serve: Serve, full: Shop, open_page: Open, scheme: Literal["light", "dark"]
+) -> None:
+    seen = open_page(serve().address, color_scheme=scheme)
+    found: list[str] = []
+    for path in [path for path, _ in PAGES.values()] + [f"/jobs/{job_id}" for job_id in JOBS[:4]]:
+        page = seen.go(path)
+        expect(page.locator("main")).not_to_contain_text("Loading…")
+        expect(page.locator(".bone")).to_have_count(0)
+        found += violations(page, path)
+    page = seen.go("/jobs?q=state%3ADEAD")
+    page.get_by_role("button", name="Delete all…").click()
+    page.get_by_role("dialog").get_by_text("Deleting cannot be undone").wait_for()
+    found += violations(page, "bulk dialog")
+    page.keyboard.press("Escape")
+    page.locator("h1").click()
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    found += violations(page, "help")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog").wait_for()
+    found += violations(page, "palette")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type(" ")
+    page.get_by_role("option").first.wait_for()
+    found += violations(page, "hints")
+    assert found == []
