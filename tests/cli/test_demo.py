@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import os
-import pty
 import re
-import subprocess
-import sys
 from typing import Any
 
+import httpx
 import psycopg
 from click.testing import CliRunner, Result
 
 from holdfast.cli import main
+from tests.cli.program import on_terminal
 from tests.conftest import Connect
 
 
@@ -46,6 +44,7 @@ def test_without_a_terminal_there_are_no_control_codes(blank_database: str) -> N
     assert result.exit_code == 0, result.output
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", result.stdout)
     assert "the shop opens" in result.stderr
+    assert "The dashboard is at http://127.0.0.1:" in result.stderr
 
 
 def test_jobs_of_the_user_are_not_touched(database: str, conn: psycopg.Connection[Any]) -> None:
@@ -58,20 +57,23 @@ def test_jobs_of_the_user_are_not_touched(database: str, conn: psycopg.Connectio
     assert schemas(conn) == ["holdfast"]
 
 
-def test_a_terminal_sees_the_jobs_move(blank_database: str) -> None:
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "demo", "--dsn", blank_database],
-        stdout=theirs,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
-    )
-    os.close(theirs)
-    seen = _read_all(ours)
-    assert process.wait() == 0
-    assert "running" in seen
-    assert "\x1b[" in seen
-    assert "3,098 jobs in" in seen
+def test_a_terminal_sees_the_jobs_move_and_the_dashboard_until_it_is_interrupted(blank_database: str) -> None:
+    seen: list[tuple[int, str]] = []
+
+    def enough(shown: str) -> bool:
+        found = re.search(r"The dashboard is at (http://[\d.:]+), and worker 1 is still there", shown)
+        if found:
+            seen.append((httpx.get(found[1]).status_code, httpx.get(f"{found[1]}/api/dead").text))
+        return found is not None
+
+    answer = on_terminal("demo", "--dsn", blank_database, columns=120, until=enough, NO_COLOR="")
+    assert answer.code == 0, answer.stdout
+    assert "running" in answer.stdout
+    assert "\x1b[" in answer.stdout
+    assert "3,098 jobs in" in answer.stdout
+    ((status, dead),) = seen
+    assert status == 200
+    assert "card 4711 was reported stolen" in dead
 
 
 def test_what_went_wrong_is_told_and_was_mended(blank_database: str) -> None:
@@ -83,15 +85,3 @@ def test_what_went_wrong_is_told_and_was_mended(blank_database: str) -> None:
     assert re.search(r"retried .*mail-12.*: ConnectionError: the mail server hung up", result.stdout)
     assert re.search(r"retried .*picture-3.*: ChildDied: .*exited with code 139", result.stdout)
     assert "dead     charge-1: PermanentError: card 4711 was reported stolen" in result.stdout
-
-
-def _read_all(descriptor: int) -> str:
-    """Everything until the other side is closed, which a terminal tells as an error."""
-    parts: list[bytes] = []
-    with open(descriptor, "rb", buffering=0) as terminal:
-        try:
-            while part := terminal.read(4096):
-                parts.append(part)
-        except OSError:
-            pass
-    return b"".join(parts).decode()

@@ -58,7 +58,9 @@ def test_what_was_built_is_of_these_sources() -> None:
     assert builder().is_current(), "make ui"
 
 
-def test_a_machine_without_node_is_told_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_without_node_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     build = builder()
     monkeypatch.setattr(build, "is_current", lambda: False)
     monkeypatch.setattr(build, "find_spec", lambda name: None)

@@ -20,6 +20,7 @@ COMMANDS = {
     "dead": "List dead jobs and bring them back.",
     "doctor": "Check the database, the installation and its jobs; exit 1 if something needs doing.",
     "demo": "Run a little shop's jobs with real workers, kill one of them, and show what happened.",
+    "dev": "Run an app while you write it: the database, a worker for all its queues, and the dashboard.",
     "enqueue": "Put a job in line, and print its id.",
     "jobs": "List jobs, look at one, retry, cancel or delete them.",
     "migrate": "Install Holdfast in a database, or bring it up to date.",

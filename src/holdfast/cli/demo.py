@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import sys
+import threading
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -38,13 +39,16 @@ def command(database_url: str | None) -> None:
     """Run a little shop's jobs with real workers, kill one of them, and show what happened.
 
     Uses the embedded PostgreSQL, started if need be, or the database you name. The jobs live in a schema of
-    their own, which is dropped at the end; yours are not touched.
+    their own, which is dropped at the end; yours are not touched. The dashboard shows them all the while: on
+    a terminal until Ctrl-C, else until the last job has ended.
     """
     from rich.console import Console
 
     from holdfast.bench.scratch import ended_in_order
     from holdfast.demo import day
     from holdfast.embedded import database_or_embedded
+    from holdfast.web.beside import serving
+    from holdfast.web.settings import WebSettings
 
     # Without a terminal nobody folds lines for us, and a table squeezed into 80 columns is hard to read.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
@@ -52,12 +56,28 @@ def command(database_url: str | None) -> None:
         ended_in_order(),
         database_or_embedded(database_url, log=_say) as database,
         _scratch_schema(database.dsn) as schema,
+        serving(WebSettings(database.dsn, schema)) as address,
     ):
         _say(f'Holdfast is installed in the scratch schema "{schema}"; the shop opens, with two workers.')
-        with _Board(console) as board:
-            done = day.live(database.dsn, schema, board.show)
-    console.print(_table(done.stats))
-    console.print(_summary(done), soft_wrap=True)
+        _say(f"The dashboard is at {address}")
+        board = _Board(console)
+
+        def end(done: Day) -> None:
+            board.wipe()
+            console.print(_table(done.stats))
+            console.print(_summary(done), soft_wrap=True)
+            if console.is_terminal:
+                _wait(f"The dashboard is at {address}, and worker 1 is still there. Ctrl-C ends the demo.")
+
+        with board:
+            day.live(database.dsn, schema, board.show, end)
+
+
+def _wait(message: str) -> None:
+    """Until Ctrl-C."""
+    _say(message)
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 @contextmanager
@@ -95,8 +115,13 @@ class _Board:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.wipe()
+
+    def wipe(self) -> None:
+        """Nothing moves any more."""
         if self._live is not None:
             self._live.stop()
+            self._live = None
 
 
 def _table(stats: Mapping[str, JobStats]) -> Table:

@@ -55,8 +55,11 @@ class Day:
         return sum(stats.total_jobs for stats in self.stats.values())
 
 
-def live(dsn: str, schema: str, watch: Watch) -> Day:
-    """Fill the queues, start two workers, kill one of them, and return when every job has ended."""
+def live(dsn: str, schema: str, watch: Watch, afterwards: Callable[[Day], None] = lambda day: None) -> Day:
+    """Fill the queues, start two workers, kill one of them, and return when every job has ended.
+
+    `afterwards` is called before the other worker goes home, so that it may be given more to do.
+    """
     with _surroundings(dsn, schema), _shop() as shop:
         app: Holdfast = shop.hf
         total = _fill(app, shop)
@@ -69,7 +72,9 @@ def live(dsn: str, schema: str, watch: Watch) -> Day:
                 stats, f"worker 2 was killed with -9 while it ran {victim}; its leases end in {LEASE_S:g} s"
             )
             stats = _until(app, watch, {"worker 1": first}, lambda seen: _ended(seen) >= total)
-        return _account(app, stats, time.monotonic() - began_s)
+            day = _account(app, stats, time.monotonic() - began_s)
+            afterwards(day)
+        return day
 
 
 def _fill(app: Holdfast, shop: Any) -> int:

@@ -100,6 +100,11 @@ class Task(Generic[P, R]):
         return self._definition.aliases
 
     @property
+    def queue(self) -> str:
+        """Where its jobs stand, unless a call says otherwise."""
+        return str(self._terms.get("queue", "default"))
+
+    @property
     def fn(self) -> Callable[..., Any]:
         """The function itself."""
         return self._definition.fn

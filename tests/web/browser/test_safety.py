@@ -33,11 +33,15 @@ def plant(store: SyncStore, script: str, name: str) -> list[str]:
     dead, held, waits, done = ids
     store.submit_jobs([NewJob(job_id=dead, queue=queue, singleton_key=script, **more)])
     (job,) = store.claim_jobs(script, [queue], 1)
-    store.settle_jobs([(dead, job.lease_id, Failed(f"{script}\n{script}", f"Traceback {script}", permanent=True))])
+    store.settle_jobs(
+        [(dead, job.lease_id, Failed(f"{script}\n{script}", f"Traceback {script}", permanent=True))]
+    )
     store.submit_jobs([NewJob(job_id=done, queue=queue, **more)])
     (job,) = store.claim_jobs(script, [queue], 1)
     store.settle_jobs([(done, job.lease_id, Completed({script: script}))])
-    store.submit_jobs([NewJob(job_id=held, queue=queue, resource_keys=[script], singleton_key=script, **more)])
+    store.submit_jobs(
+        [NewJob(job_id=held, queue=queue, resource_keys=[script], singleton_key=script, **more)]
+    )
     (job,) = store.claim_jobs(f"{script} {name}", [queue], 1)
     store.acquire_resources(held, [script], lease_id=job.lease_id)
     store.report_progress(held, job.lease_id, 1, 2, script)
@@ -61,7 +65,9 @@ def test_planted_script_is_shown_and_never_run(serve: Serve, shop: Shop, open_pa
         expect(page.get_by_role("group", name="the arguments")).to_contain_text(job_id[:5])
     for script in PLANTED:
         expect(seen.go(f"/jobs?q={quote(script)}").locator("h1")).to_be_visible()
-    assert not [each for each in seen.complaints if "42" not in each], "a wrong query is 422, and nothing else"
+    assert not [each for each in seen.complaints if "42" not in each], (
+        "a wrong query is 422, and nothing else"
+    )
     seen.complaints.clear()
 
 
@@ -76,7 +82,9 @@ def test_a_planted_script_would_have_been_noticed(serve: Serve, open_page: Open)
     seen.complaints.clear()
 
 
-def test_a_viewer_sees_everything_and_finds_nothing_to_press(serve: Serve, full: Shop, open_page: Open) -> None:
+def test_a_viewer_sees_everything_and_finds_nothing_to_press(
+    serve: Serve, full: Shop, open_page: Open
+) -> None:
     running = serve(tokens=(Token(Role.VIEWER, "vera", "look-but-do-not-touch"),))
     who = {"username": "vera", "password": "look-but-do-not-touch"}
     seen = open_page(running.address, http_credentials=who)

@@ -1,4 +1,4 @@
-"""A small shop in the middle of its day, for the pages to show: something in every state, made by the engine."""
+"""A small shop in the middle of its day: something in every state, made by the engine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ def _ended(store: SyncStore) -> None:
     chance = random.Random(7)
     tasks = ["shop.pack_order", "shop.send_receipt", "shop.resize_picture", "shop.sync_stock"]
     jobs = [
-        NewJob(job_id=f"order-{n}", queue="orders", task=chance.choice(tasks), payload={"args": [n], "kwargs": {}})
+        NewJob(
+            job_id=f"order-{n}",
+            queue="orders",
+            task=chance.choice(tasks),
+            payload={"args": [n], "kwargs": {}},
+        )
         for n in range(1, 121)
     ]
     store.submit_jobs(jobs)
@@ -43,7 +48,9 @@ def _ended(store: SyncStore) -> None:
 
 def _dead(store: SyncStore) -> None:
     def die(job_id: str, task: str, error: str, traceback: str, tags: list[str]) -> None:
-        store.submit_jobs([NewJob(job_id=job_id, queue="mail", task=task, payload={"args": [job_id]}, tags=tags)])
+        store.submit_jobs(
+            [NewJob(job_id=job_id, queue="mail", task=task, payload={"args": [job_id]}, tags=tags)]
+        )
         (job,) = store.claim_jobs("mailer-2", ["mail"], 1)
         store.settle_jobs([(job.job_id, job.lease_id, Failed(error, traceback, permanent=True))])
 
@@ -65,7 +72,14 @@ def _waiting(store: SyncStore) -> None:
     payload = {"order": BIG, "items": [{"sku": "kelp-1", "count": 2}], "gift": None, "note": "ring twice"}
     store.submit_jobs(
         [
-            NewJob(job_id="invoice-1", queue="billing", task="shop.invoice", payload=payload, priority=5, tags=["eu", "vip"]),
+            NewJob(
+                job_id="invoice-1",
+                queue="billing",
+                task="shop.invoice",
+                payload=payload,
+                priority=5,
+                tags=["eu", "vip"],
+            ),
             NewJob(job_id="parcel-1", queue="billing", task="shop.ship", wait_for=["invoice-1"]),
             NewJob(job_id="thanks-1", queue="mail", task="shop.send_receipt", wait_for=["parcel-1"]),
             NewJob(job_id="survey-1", queue="mail", task="shop.survey", wait_for=["parcel-1"], delay_s=3600),
@@ -76,7 +90,9 @@ def _waiting(store: SyncStore) -> None:
         for n in range(1, 31)
     )
     store.submit_jobs(
-        NewJob(job_id=f"stock-{n}", queue="stock", task="shop.sync_stock", singleton_key="stock", delay_s=n * 60)
+        NewJob(
+            job_id=f"stock-{n}", queue="stock", task="shop.sync_stock", singleton_key="stock", delay_s=n * 60
+        )
         for n in range(1, 6)
     )
 
@@ -84,11 +100,14 @@ def _waiting(store: SyncStore) -> None:
 def _running(store: SyncStore) -> None:
     store.set_resource_capacity("scanner", 2)
     store.submit_jobs(
-        NewJob(job_id=f"shelf-{n}", queue="shelves", task="shop.count_shelf", resource_keys=["scanner"]) for n in range(1, 5)
+        NewJob(job_id=f"shelf-{n}", queue="shelves", task="shop.count_shelf", resource_keys=["scanner"])
+        for n in range(1, 5)
     )
     held = store.claim_jobs("packer-1", ["shelves"], 2, lease_s=600)
     for job in held:
         store.acquire_resources(job.job_id, ["scanner"], lease_id=job.lease_id)
     store.report_progress(held[0].job_id, held[0].lease_id, 31, 80, "shelf B")
-    store.submit_jobs([NewJob(job_id="export-1", queue="reports", task="shop.export", singleton_key="export")])
+    store.submit_jobs(
+        [NewJob(job_id="export-1", queue="reports", task="shop.export", singleton_key="export")]
+    )
     store.claim_jobs("reporter@night", ["reports"], 1, lease_s=600)

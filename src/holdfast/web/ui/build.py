@@ -66,7 +66,9 @@ def _install(npm: list[str], environment: dict[str, str]) -> None:
     print("dashboard: fetching what it is built with", file=sys.stderr)
     asked = [*npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
     try:
-        subprocess.run(asked, cwd=UI, env=environment, check=True, timeout=600, capture_output=True, text=True)
+        subprocess.run(
+            asked, cwd=UI, env=environment, check=True, timeout=600, capture_output=True, text=True
+        )
     except subprocess.CalledProcessError as error:
         said = " ".join(error.stderr.split())
         if "EUSAGE" in said:
