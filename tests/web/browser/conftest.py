@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, sync_playwright
 
 from holdfast.web.pages import DIST
 from tests.console.conftest import Shop
@@ -52,14 +52,22 @@ class Watched:
         self.address = address
         self.complaints: list[str] = []
         page.set_default_timeout(WAIT_MS)
-        page.on("console", lambda said: said.type == "error" and self.complaints.append(said.text))
+        page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", self._dismiss)
         page.expose_function("complain", lambda said: self.complaints.append(said))
         page.add_init_script(
             "addEventListener('securitypolicyviolation', (event) =>"
             " complain(`policy: ${event.violatedDirective} ${event.blockedURI}`))"
         )
+
+    def _hear(self, said: ConsoleMessage) -> None:
+        if said.type == "error":
+            self.complaints.append(said.text)
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.complaints.append(dialog.message)
+        dialog.dismiss()
 
     def go(self, path: str = "/") -> Page:
         """Go there, and wait until the page shows something of its own."""

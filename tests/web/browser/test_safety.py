@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -28,7 +29,7 @@ PLANTED = (
 def plant(store: SyncStore, script: str, name: str) -> list[str]:
     """Jobs with script in every field that takes text; their ids."""
     queue = script[:38]
-    more = {"task": script, "tags": [script], "payload": {script: [script, {"deep": script}]}}
+    more: dict[str, Any] = {"task": script, "tags": [script], "payload": {script: [script, {"deep": script}]}}
     ids = [f"{script}-{kind}" for kind in ("dead", "held", "waits", "done")]
     dead, held, waits, done = ids
     store.submit_jobs([NewJob(job_id=dead, queue=queue, singleton_key=script, **more)])

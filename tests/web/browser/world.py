@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime, timedelta
+from math import sin
+from typing import Any
 
-from holdfast.domain.job import NewJob
+from holdfast.domain.job import JsonValue, NewJob
 from holdfast.domain.outcome import Completed, Failed
 from holdfast.store import SyncStore
 
@@ -69,7 +72,12 @@ def _retrying(store: SyncStore) -> None:
 
 
 def _waiting(store: SyncStore) -> None:
-    payload = {"order": BIG, "items": [{"sku": "kelp-1", "count": 2}], "gift": None, "note": "ring twice"}
+    payload: JsonValue = {
+        "order": BIG,
+        "items": [{"sku": "kelp-1", "count": 2}],
+        "gift": None,
+        "note": "ring twice",
+    }
     store.submit_jobs(
         [
             NewJob(
@@ -111,3 +119,30 @@ def _running(store: SyncStore) -> None:
         [NewJob(job_id="export-1", queue="reports", task="shop.export", singleton_key="export")]
     )
     store.claim_jobs("reporter@night", ["reports"], 1, lease_s=600)
+
+
+def past(now: datetime) -> dict[str, Any]:
+    """An hour as the history tells it: a morning that gets busier, and a mail server that hangs."""
+    chance = random.Random(11)
+    points: list[dict[str, Any]] = []
+    for minute in range(60):
+        trouble = max(0.0, 1 - abs(minute - 41) / 6)
+        load = 420 + 160 * sin(minute / 9) + 4 * minute + chance.uniform(-35, 35)
+        wait_ms = 18 + load / 40 + 160 * trouble + chance.uniform(-3, 3)
+        run_ms = 95 + 12 * sin(minute / 5) + 220 * trouble + chance.uniform(-6, 6)
+        points.append(
+            {
+                "at": (now.replace(second=0, microsecond=0) - timedelta(minutes=59 - minute)).isoformat(),
+                "completed": round(load * (1 - 0.35 * trouble)),
+                "dead": round(14 * trouble),
+                "cancelled": chance.choice([0, 0, 0, 1, 2]),
+                "expired": 0,
+                "wait_p50_ms": wait_ms,
+                "wait_p95_ms": wait_ms * 3.1 + chance.uniform(0, 30),
+                "run_p50_ms": run_ms,
+                "run_p95_ms": run_ms * 4.2 + chance.uniform(0, 60),
+                "depth": round(40 + load / 12 + 380 * trouble + chance.uniform(-8, 8)),
+                "oldest_s": 2 + 48 * trouble + chance.uniform(0, 2),
+            }
+        )
+    return {"step_s": 60, "points": points}
