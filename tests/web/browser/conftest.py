@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, expect, sync_playwright
 
 from holdfast.web.pages import DIST
 from tests.console.conftest import Shop
@@ -26,7 +26,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-WAIT_MS = 15_000
+WAIT_MS = 30_000
+"""How long to wait for what is going to happen: a machine may be busy."""
 HERE = Path(__file__).parent
 
 Open = Callable[..., "Watched"]
@@ -79,6 +80,7 @@ class Watched:
 @pytest.fixture(scope="package")
 def browser() -> Generator[Browser]:
     # As root, Chromium does not start with its sandbox; nothing but our own pages is opened.
+    expect.set_options(timeout=WAIT_MS)
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *root])
@@ -106,7 +108,7 @@ def open_page(browser: Browser) -> Generator[Open]:
 
 def _without_history(seen: Watched) -> None:
     """A server of which the upkeep keeps no history yet has nothing to draw: the page is told so."""
-    with httpx.Client(base_url=seen.address) as client:
+    with httpx.Client(base_url=seen.address, timeout=30) as client:
         if client.get("/api/history", headers={"accept": "application/json"}).status_code == 404:
             empty = {"step_s": 60, "points": []}
             seen.page.route("**/api/history*", lambda route: route.fulfill(json=empty))

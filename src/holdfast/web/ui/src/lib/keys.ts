@@ -1,4 +1,4 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { letters } from "./settings";
 
 export type Keys = Record<string, (event: KeyboardEvent) => void>;
@@ -37,12 +37,19 @@ function run(key: string, event: KeyboardEvent): void {
 
 document.addEventListener("keydown", press);
 
-/** Listen to these keys as long as the component is there. */
-export function useKeys(keys: Keys): void {
-  useEffect(() => {
-    layers.push(keys);
-    return () => {
-      layers.splice(layers.indexOf(keys), 1);
-    };
+/** Listen to these keys as long as the component is there. Those of the frame come after those of any page. */
+export function useKeys(keys: Keys, { frame = false } = {}): void {
+  const layer = useRef<Keys>({});
+  useLayoutEffect(() => {
+    // The same object for the layer's whole life: its place in line must not change with every drawing.
+    for (const key of Object.keys(layer.current)) delete layer.current[key];
+    Object.assign(layer.current, keys);
   });
+  useEffect(() => {
+    if (frame) layers.unshift(layer.current);
+    else layers.push(layer.current);
+    return () => {
+      layers.splice(layers.indexOf(layer.current), 1);
+    };
+  }, []);
 }
