@@ -146,6 +146,21 @@ def test_a_queue_is_paused_and_goes_on_by_undo(dashboard: Watched, full: Shop) -
     assert not paused()
 
 
+def test_a_queue_is_limited_and_the_limit_undone(dashboard: Watched, full: Shop) -> None:
+    def limit() -> int | None:
+        return {each.queue: each.max_running for each in full.store.get_queue_stats()}["pictures"]
+
+    page = dashboard.go("/queues")
+    page.get_by_role("button", name="Limit of pictures: none. Change").click()
+    page.get_by_label("Limit of pictures").fill("3")
+    page.get_by_label("Limit of pictures").press("Enter")
+    said(page, "The limit of pictures is 3")
+    assert limit() == 3
+    page.get_by_role("button", name="Undo").click()
+    said(page, "pictures has no limit any more")
+    assert limit() is None
+
+
 def test_the_capacity_of_a_resource_is_changed(dashboard: Watched, full: Shop) -> None:
     page = dashboard.go("/resources")
     page.get_by_role("button", name="Capacity of scanner: 2. Change").click()

@@ -47,8 +47,9 @@ function endings(job: JobView): { at: number; kind: Kind; word: string }[] {
 export function story(job: JobView, now: number): Stretch[] {
   const found: Stretch[] = [];
   let at = ms(job.created_at);
-  const add = (kind: Kind, to: number, word: string, open = false): void => {
-    if (to > at || open) found.push({ kind, from: at, to: Math.max(to, at), word, open });
+  /** `sure`: it was so, even if it took less than a moment. */
+  const add = (kind: Kind, to: number, word: string, open = false, sure = false): void => {
+    if (to > at || open || sure) found.push({ kind, from: at, to: Math.max(to, at), word, open });
     at = Math.max(at, to);
   };
   const starts = beginnings(job);
@@ -58,8 +59,8 @@ export function story(job: JobView, now: number): Stretch[] {
   for (const end of endings(job)) {
     const start = starts.find((each) => each >= at && each <= end.at);
     if (start !== undefined) {
-      add("waited", start, found.length ? "Waited for a retry" : "Waited");
-      add(end.kind, end.at, end.word);
+      add("waited", start, found.length ? "Waited for a retry" : "Waited", false, true);
+      add(end.kind, end.at, end.word, false, true);
     } else add(end.kind === "failed" ? "failed" : "unknown", end.at, end.word);
   }
   if (job.finalized_at) {

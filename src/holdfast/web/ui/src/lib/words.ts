@@ -37,7 +37,7 @@ const UNITS: [string, number][] = [
 /** A duration by the two units that matter: 1.2 s, 45 s, 4m 10s, 3h 5m. */
 export function duration(seconds: number): string {
   const given = Math.max(0, seconds);
-  if (given < 0.001) return "0 s";
+  if (given < 0.001) return "< 1 ms";
   if (given < 1) return `${Math.max(1, Math.round(given * 1000))} ms`;
   if (given < 10 && !Number.isInteger(given)) return `${given.toFixed(1)} s`;
   if (given < 60) return `${Math.round(given)} s`;
