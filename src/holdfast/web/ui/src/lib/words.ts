@@ -52,6 +52,9 @@ export function duration(seconds: number): string {
   return `${rest} s`;
 }
 
+/** A duration in whole seconds, for what counts on while somebody looks. */
+export const inSeconds = (seconds: number): string => (seconds < 1 ? "< 1 s" : duration(Math.round(seconds)));
+
 export const between = (from: string, to: string | number): number =>
   ((typeof to === "number" ? to : Date.parse(to)) - Date.parse(from)) / 1000;
 

@@ -6,7 +6,7 @@ import { jobsAt } from "../lib/router";
 import { span } from "../lib/settings";
 import type { Tone } from "../lib/states";
 import type { DeadGroup, Health, History, Point, Stats } from "../lib/types";
-import { duration, learnClock, number, since, time } from "../lib/words";
+import { duration, inSeconds, learnClock, number, since, time } from "../lib/words";
 import { Chart, zoom } from "../parts/chart";
 import { Icon } from "../parts/icon";
 import { Ago, Loading, Page, Trouble } from "../parts/small";
@@ -46,7 +46,7 @@ function Tiles({ stats }: { stats: Stats }) {
         {number(stats.held)}
       </Tile>
       <Tile word="Longest wait" tone={wait > SLOW_S ? "warn" : undefined} about="first of the due">
-        {stats.oldest_due_at ? duration(Math.round(wait)) : "–"}
+        {stats.oldest_due_at ? inSeconds(wait) : "–"}
       </Tile>
       <Tile word="Throughput" href={jobsAt("state:COMPLETED finished<1h")} about={`${number(hour.COMPLETED ?? 0)} in the last hour`}>
         {rate >= 10 || rate === 0 ? number(rate) : rate.toFixed(1)}

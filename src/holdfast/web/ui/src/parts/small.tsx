@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { Problem } from "../lib/api";
 import { lookOf, type Tone } from "../lib/states";
 import type { Job } from "../lib/types";
-import { ago, duration, moment, now, number, since } from "../lib/words";
+import { ago, inSeconds, moment, now, number, since } from "../lib/words";
 import { Icon } from "./icon";
 
 export function Badge({ tone, icon, children, title }: { tone: Tone; icon: string; children: ComponentChildren; title?: string }) {
@@ -41,7 +41,7 @@ export function For({ from }: { from: string | null | undefined }) {
   void now.value;
   return (
     <time dateTime={from} title={moment(from)}>
-      {duration(Math.max(0, Math.round(since(from))))}
+      {inSeconds(since(from))}
     </time>
   );
 }
