@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, expect, sync_playwright
 
@@ -97,21 +96,12 @@ def open_page(browser: Browser) -> Generator[Open]:
         size = {"width": 1280, "height": 860}
         context = browser.new_context(**{"viewport": size, "reduced_motion": "reduce", **options})
         opened.append(Watched(context.new_page(), address))
-        _without_history(opened[-1])
         return opened[-1]
 
     yield open_it
     for each in opened:
         each.page.context.close()
     assert [said for each in opened for said in each.complaints] == []
-
-
-def _without_history(seen: Watched) -> None:
-    """A server of which the upkeep keeps no history yet has nothing to draw: the page is told so."""
-    with httpx.Client(base_url=seen.address, timeout=30) as client:
-        if client.get("/api/history", headers={"accept": "application/json"}).status_code == 404:
-            empty = {"step_s": 60, "points": []}
-            seen.page.route("**/api/history*", lambda route: route.fulfill(json=empty))
 
 
 @pytest.fixture

@@ -55,9 +55,6 @@ export function duration(seconds: number): string {
 /** A duration in whole seconds, for what counts on while somebody looks. */
 export const inSeconds = (seconds: number): string => (seconds < 1 ? "< 1 s" : duration(Math.round(seconds)));
 
-export const between = (from: string, to: string | number): number =>
-  ((typeof to === "number" ? to : Date.parse(to)) - Date.parse(from)) / 1000;
-
 /** Seconds since then, by the server's clock. */
 export const since = (at: string): number => (now.value + skew.value - Date.parse(at)) / 1000;
 
