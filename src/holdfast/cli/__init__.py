@@ -24,7 +24,7 @@ COMMANDS = {
     "enqueue": "Put a job in line, and print its id.",
     "jobs": "List jobs, look at one, retry, cancel or delete them.",
     "migrate": "Install Holdfast in a database, or bring it up to date.",
-    "queues": "List queues, pause and resume them.",
+    "queues": "List queues, pause, resume and limit them.",
     "resources": "Print resources and singleton keys that are held or wanted, the most wanted first.",
     "stats": "Print how many jobs wait, run, are dead, and ended lately.",
     "top": "Watch queues, workers and dead letters, until Ctrl-C.",
