@@ -31,7 +31,7 @@ COMMANDS = {
     "trace": "Print what happened to a job, in order.",
     "web": "Serve the HTTP API and the dashboard until Ctrl-C.",
     "worker": "Run the jobs of an app.",
-    "workers": "Print the workers that hold jobs.",
+    "workers": "Print the workers that are there, busy or idle, and those that are lost.",
 }
 """Every command and what it is for, so that `--help` need not import them."""
 

@@ -169,6 +169,7 @@ def test_everything_can_be_reached_by_keys(dashboard: Watched) -> None:
     expect(page).to_have_url(f"{dashboard.address}/jobs/invoice-1")
     page.keyboard.press("g")
     page.keyboard.press("j")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
     page.keyboard.press("/")
     expect(page.get_by_role("combobox", name="Query")).to_be_focused()
     expect(page.get_by_role("option").first).to_be_visible()

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { letters } from "./settings";
 
 export type Keys = Record<string, (event: KeyboardEvent) => void>;
@@ -45,7 +45,7 @@ export function useKeys(keys: Keys, { frame = false } = {}): void {
     for (const key of Object.keys(layer.current)) delete layer.current[key];
     Object.assign(layer.current, keys);
   });
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (frame) layers.unshift(layer.current);
     else layers.push(layer.current);
     return () => {
