@@ -1,0 +1,30 @@
+"""Nothing that is said under a lease which is over changes anything; and what was taken under a lease did end that lease."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gauntlet.history import HELD, OK, Call, Found, History, Story
+
+SETTLES = frozenset({"complete_job", "fail_job", "stop_job", "complete_with_effect"})
+
+
+def check(history: History, stories: Mapping[str, Story]) -> Found:
+    for job, story in stories.items():
+        for call in story.calls:
+            if call.op == "zombie" and call.said == OK:
+                yield job, f"{call.spec.get('verb')} was taken under lease {call.lease}, which was over ({call.who})"
+            if call.op in SETTLES and call.said == OK and not _ended_by(story, call):
+                yield job, f"{call.op} was taken under lease {call.lease}, and that lease did not end then ({call.who})"
+
+
+def _ended_by(story: Story, call: Call) -> bool:
+    """Whether a hold under the lease of the call ended while the call was under way."""
+    return any(
+        before is not None
+        and before.lease == call.lease
+        and (before.state in HELD or before.state == "UNKNOWN_RETRY" or before.state == "UNKNOWN_STOPPED")
+        and change.state not in HELD
+        and call.begun - 0.01 <= change.at <= call.ended + 0.01
+        for before, change in story.steps()
+    )
