@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gauntlet.history import HELD, OK, UNKNOWN, History, Story
+from gauntlet.history import HELD, OK, UNKNOWN, Change, History, Story
 
 WINDOW_S = 1.0
 
@@ -29,7 +29,7 @@ def recoveries(stories: Iterable[Story], kills: Sequence[tuple[float, int]]) -> 
             if before is None:
                 continue
             if before.state in HELD and change.lapses > before.lapses:
-                killed_at = _killed(before.assignee, by_pid)
+                killed_at = _killed(before, change, by_pid)
                 if killed_at is not None and change.state not in ("UNKNOWN_RETRY",):
                     found.append(change.at - killed_at)
                     killed_at = None
@@ -39,10 +39,11 @@ def recoveries(stories: Iterable[Story], kills: Sequence[tuple[float, int]]) -> 
     return sorted(found)
 
 
-def _killed(assignee: str | None, by_pid: dict[str, float]) -> float | None:
-    if assignee is None or assignee.count(":") != 2:
-        return None
-    return by_pid.get(f":{assignee.split(':')[1]}:")
+def _killed(held: Change, lapsed: Change, by_pid: dict[str, float]) -> float | None:
+    """When the holder was killed, if that was while it held the job."""
+    assignee = held.assignee or ""
+    at = by_pid.get(f":{assignee.split(':')[1]}:") if assignee.count(":") == 2 else None
+    return at if at is not None and at < lapsed.at else None
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:

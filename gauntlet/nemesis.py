@@ -8,11 +8,13 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from random import Random
 from time import monotonic, time
 from typing import Final
+
+import psycopg
 
 from gauntlet.arena.arena import Arena
 from gauntlet.faults import FAULTS, Fault
@@ -95,8 +97,11 @@ class Nemesis:
             begun = time()
             act = fault.act(self.arena, Random(seed))
             try:
-                self._over.wait(next(act))
-                next(act, None)
+                lasts_s = next(act)
+                self._over.wait(lasts_s)
+                # It has happened. Another fault may have ended its session meanwhile, and so undone it.
+                with suppress(psycopg.Error):
+                    next(act, None)
             except Exception as error:  # the next one is not to suffer
                 trouble = "".join(traceback.format_exception_only(error)).strip()
             finally:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from signal import SIGQUIT
+from signal import SIGKILL, SIGQUIT
 from time import monotonic, sleep, time
 from typing import Any, Final
 
@@ -14,12 +14,13 @@ import psycopg
 
 from gauntlet import checker, collect, figures
 from gauntlet.arena.arena import LEASE_S, QUEUES, Arena, Size
+from gauntlet.arena.fleet import Member
 from gauntlet.arena.server import Server
 from gauntlet.checker import Verdict
 from gauntlet.figures import Restart
 from gauntlet.history import UNKNOWN, History
 from gauntlet.load.mix import RESOURCES
-from gauntlet.nemesis import Nemesis
+from gauntlet.nemesis import Done, Nemesis
 
 UNFINISHED: Final = """
 select count(*) from holdfast.jobs
@@ -28,6 +29,9 @@ where state <> 'DEAD' and waiting_on = 0 and consecutive_expirations < holdfast.
 CLEAR: Final = """
 select holdfast.clear_crash_concern(coalesce(name, 'j' || id), 'gauntlet') from holdfast.jobs
 where consecutive_expirations >= holdfast.crash_concern_threshold()
+"""
+HOLDERS: Final = """
+select assignee_id from holdfast.jobs where state = 'RUNNING' group by 1 order by count(*) desc
 """
 SETTLE_S: Final = 40.0
 """What a rest may take beside the work that is left: leases, retries, restarts of workers on a busy machine."""
@@ -100,6 +104,7 @@ def go(
             {each.name: each.trouble for each in course.nemesis.done if each.trouble is not None},
         )
         (arena.directory / "violations.txt").write_text("\n".join(map(str, verdict.violations)))
+        (arena.directory / "deadlocks.txt").write_text("\n".join(server.deadlock_details))
         if not is_clean:
             _write_stories(arena, history, verdict)
         return outcome
@@ -130,6 +135,8 @@ class _Course:
         if self._plan.faults and left > 0:
             self._say(f"a storm of {left:.0f} s")
             self._storm(left)
+        elif left > 0:
+            sleep(left)
 
     def _storm(self, left: float) -> None:
         done = len(self.nemesis.done)
@@ -150,10 +157,24 @@ class _Course:
     def _measure_kills(self) -> None:
         for _ in range(self._plan.kills):
             sleep(self._rng.uniform(0.5, 1.0))
-            member = self._arena.fleet.pick(self._rng, "worker")
-            self._kills.append((time(), member.pid))
-            self.nemesis.done.append(_kill(member))
+            member = self._busiest()
+            begun = time()
+            member.signal(SIGKILL)
+            self._kills.append((begun, member.pid))
+            self.nemesis.done.append(Done("worker killed", begun, time()))
             sleep(LEASE_S + 1.5)
+
+    def _busiest(self) -> Member:
+        """The worker that holds most jobs: a kill of one that holds none measures nothing."""
+        workers = self._arena.fleet.of("worker")
+        for _ in range(100):
+            with self._arena.connect() as conn:
+                for (assignee,) in conn.execute(HOLDERS).fetchall():
+                    for member in workers:
+                        if f":{member.pid}:" in assignee and member.is_alive:
+                            return member
+            sleep(0.02)
+        return self._arena.fleet.pick(self._rng, "worker")
 
     def _measure_restarts(self) -> None:
         for _ in range(self._plan.restarts):
@@ -239,6 +260,7 @@ class _Course:
             "restart_throughput": _rounded(share),
             "restart_recovery_s": _rounded(wait_s),
             "deadlocks": history.deadlocks,
+            "deadlocks_with_faults": self._arena.server.foreign_deadlocks,
             "leaked_sessions": history.sessions,
             "leaked_processes": len(history.processes),
             "leaked_keys": len(history.held_at_end),
@@ -248,16 +270,6 @@ class _Course:
             "violations": sum(verdict.counts.values()),
             "violated": dict(verdict.counts),
         }
-
-
-def _kill(member: Any) -> Any:
-    from signal import SIGKILL
-
-    from gauntlet.nemesis import Done
-
-    at = time()
-    member.signal(SIGKILL)
-    return Done("worker killed", at, time())
 
 
 def _rounded(value: float | None) -> float | None:

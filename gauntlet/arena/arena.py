@@ -179,6 +179,8 @@ class Arena:
             self.pooler.start()
         if self.spaces is not None:
             self.spaces.mend()
+        with self.connect() as conn:
+            conn.execute(SQL("alter database {} reset all").format(Identifier(self.database)))
 
     def resume_all(self) -> None:
         with self.connect() as conn:

@@ -56,7 +56,7 @@ def serializable(arena: Arena, rng: Random) -> Generator[float]:
 
 @fault("long transaction", "one that has written something, so that no dead row can be cleared", undone=ENDED)
 def long_transaction(arena: Arena, rng: Random) -> Generator[float]:
-    with arena.connect() as conn, suppress(psycopg.Error):
+    with arena.connect() as conn:
         conn.execute("begin")
         conn.execute("select pg_current_xact_id()")
         yield rng.uniform(2, 8)
@@ -65,7 +65,7 @@ def long_transaction(arena: Arena, rng: Random) -> Generator[float]:
 
 @fault("held snapshot", "a repeatable read that looks at everything, slowly", undone=ENDED)
 def held_snapshot(arena: Arena, rng: Random) -> Generator[float]:
-    with arena.connect() as conn, suppress(psycopg.Error):
+    with arena.connect() as conn:
         conn.execute("begin isolation level repeatable read")
         conn.execute("select count(*) from holdfast.jobs")
         yield rng.uniform(2, 8)
@@ -74,7 +74,7 @@ def held_snapshot(arena: Arena, rng: Random) -> Generator[float]:
 
 @fault("rows locked by a stranger", "select for update of a few hundred jobs, held", undone=ENDED)
 def lock_rows(arena: Arena, rng: Random) -> Generator[float]:
-    with arena.connect() as conn, suppress(psycopg.Error):
+    with arena.connect() as conn:
         conn.execute("begin")
         conn.execute("select from holdfast.jobs order by id limit 300 for update skip locked")
         yield rng.uniform(0.2, 3)
@@ -83,7 +83,7 @@ def lock_rows(arena: Arena, rng: Random) -> Generator[float]:
 
 @fault("table locked", "lock table jobs in access exclusive mode", undone=ENDED, weight=0.5, is_alone=True)
 def lock_table(arena: Arena, rng: Random) -> Generator[float]:
-    with arena.connect() as conn, suppress(psycopg.Error):
+    with arena.connect() as conn:
         conn.execute("set lock_timeout = '2s'")
         conn.execute("begin")
         conn.execute("lock table holdfast.jobs in access exclusive mode")
@@ -133,7 +133,7 @@ def forget_plans(arena: Arena, rng: Random) -> Generator[float]:
 
 @fault("signals pile up", "a listener that never reads, and 20,000 signals", undone="it goes, and the queue drains")
 def pile_up_signals(arena: Arena, rng: Random) -> Generator[float]:
-    with arena.connect() as deaf, arena.connect() as loud, suppress(psycopg.Error):
+    with arena.connect() as deaf, arena.connect() as loud:
         deaf.execute("listen gauntlet")
         deaf.execute("begin")
         deaf.execute("select 1")

@@ -59,11 +59,11 @@ def freeze(arena: Arena, rng: Random) -> Generator[float]:
     needs=lambda arena: None if arena.server.is_mounted else "only root may mount a small disk",
 )
 def fill_disk(arena: Arena, rng: Random) -> Generator[float]:
-    filler = arena.server.fill_disk()
     try:
+        arena.server.fill_disk()
         yield rng.uniform(0.5, 2)
     finally:
-        filler.unlink()
+        arena.server.filler.unlink(missing_ok=True)
         arena.server.ensure_up()
 
 

@@ -12,8 +12,8 @@ RESOURCES: Final = {f"r{number}": 1 + number % 3 for number in range(12)}
 """Capacities by key."""
 
 KINDS: Final = {
-    "plain": 52,
-    "linger": 4,
+    "plain": 49,
+    "linger": 7,
     "brief": 9,
     "child": 2,
     "flaky": 6,
@@ -51,7 +51,7 @@ class Mix:
             options["priority"] = rng.choice((-5, 5, 9))
         match kind:
             case "linger":
-                return "linger", (rng.uniform(0, 0.3),), options
+                return "linger", (rng.uniform(0, 0.5),), options
             case "brief" | "child":
                 return kind, (rng.uniform(0, 0.03),), options
             case "flaky":

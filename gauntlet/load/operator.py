@@ -35,7 +35,8 @@ class Operator(Client):
 
     def turn(self) -> None:
         deeds = {
-            self._cancel: 40,
+            self._cancel: 25,
+            self._cancel_running: 15,
             self._revive: 15,
             self._release: 12,
             self._delete: 4,
@@ -46,7 +47,12 @@ class Operator(Client):
         self.rng.choices(list(deeds), list(deeds.values()))[0]()
 
     def _cancel(self) -> None:
-        jobs = self._names(SOME, self.rng.random(), self.rng.choice((1, 1, 3)))
+        self._cancel_all(self._names(SOME, self.rng.random(), self.rng.choice((1, 1, 3))))
+
+    def _cancel_running(self) -> None:
+        self._cancel_all(self._names(HELD, self.rng.choice((1, 1, 3))))
+
+    def _cancel_all(self, jobs: list[str]) -> None:
         if not jobs:
             return
         number = self.journal.call("cancel", jobs)
