@@ -6,7 +6,7 @@ ARGS   ?=
 SCENARIO ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test stress pgbouncer chromium check fix fuzz pace schema bench peers clean
+.PHONY: help demo ui test stress pgbouncer chromium check fix fuzz pace schema bench peers gauntlet clean
 
 help: ## List the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -67,6 +67,10 @@ bench: $(VENV)/.installed ## Measure everything, or SCENARIO=drain (ARGS='--json
 
 peers: $(VENV)/.installed ## Measure beside other job queues (ARGS='--only pgqueuer,holdfast --jobs 20000')
 	$(BIN)/python -m bench.peers $(ARGS)
+
+gauntlet: $(VENV)/.installed pgbouncer ## Prove that nothing is lost: load, faults, a checker (ARGS='--minutes 3 --json')
+	@sh gauntlet/install_tools.sh
+	$(BIN)/python -m gauntlet $(ARGS)
 
 clean: ## Remove everything the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist bench/peers/.cache src/holdfast/web/dist src/holdfast/web/ui/node_modules

@@ -1,1 +1,1 @@
-"""The gauntlet: load, faults and a checker that reads what happened. `make gauntlet`, or `python -m gauntlet`."""
+"""The gauntlet: load, faults, and a checker that reads what happened. `make gauntlet` runs it."""

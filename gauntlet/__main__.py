@@ -105,14 +105,22 @@ def _server(jobs: int) -> Generator[Server]:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m gauntlet", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=None, help=f"how long; {MINUTES:.0f} unless jobs are named")
+    parser.add_argument(
+        "--minutes", type=float, default=None, help=f"how long; {MINUTES:.0f} unless jobs are named"
+    )
     parser.add_argument("--jobs", type=int, default=None, help="how many jobs at least, as in 1_000_000")
     parser.add_argument("--faults", type=int, default=None, help="how many faults, about; 0: none")
     parser.add_argument("--seed", type=int, default=None, help="the same faults and jobs again")
     parser.add_argument("--only", metavar="FAULT,…", help="only these kinds of faults; see --list")
-    parser.add_argument("--plant", choices=sorted(PLANTED), metavar="NAME", help="with this mistake in the engine")
-    parser.add_argument("--planted", action=argparse.BooleanOptionalAction, default=None,
-                        help="and a short run for every mistake there is")  # fmt: skip
+    parser.add_argument(
+        "--plant", choices=sorted(PLANTED), metavar="NAME", help="with this mistake in the engine"
+    )
+    parser.add_argument(
+        "--planted",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="and a short run for every mistake there is",
+    )
     parser.add_argument("--planted-only", action="store_true", help="nothing but those")
     parser.add_argument("--json", action="store_true", help="nothing on stdout but one line of JSON")
     parser.add_argument("--keep", action="store_true", help="keep journals and logs of a run that passed")

@@ -51,7 +51,9 @@ def read_journals(directory: Path) -> tuple[list[Call], list[Run], dict[str, int
                     open_runs[line["job"]] = line
                 case "end":
                     begun = open_runs.pop(line["job"])
-                    runs.append(Run(path.stem, line["job"], begun["attempt"], begun["at"], line["at"], line["how"]))
+                    runs.append(
+                        Run(path.stem, line["job"], begun["attempt"], begun["at"], line["at"], line["how"])
+                    )
                 case "opened":
                     capacities[line["assignee"]] = line["capacity"]
                 case _:

@@ -1,4 +1,4 @@
-"""What a run measured: recovery after a kill, throughput after a restart, zombies, and how much there was of everything."""
+"""What a run measured: recovery after a kill, throughput after a restart, zombies."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def rate(times: Sequence[float], begin: float, end: float) -> float:
 
 
 def after_restarts(times: Sequence[float], restarts: Sequence[Restart]) -> tuple[float | None, float | None]:
-    """The worst of: the share of the throughput before that was reached within 5 s, and the seconds it took."""
+    """The worst share of the throughput before that was reached within 5 s, and the longest wait for it."""
     shares: list[float] = []
     waits: list[float] = []
     for restart in restarts:

@@ -53,7 +53,11 @@ def show(console: Console, outcome: Outcome) -> None:
     for heading in ("fault", "times", "what it does", "how it is undone"):
         table.add_column(heading)
     for name, fault in FAULTS.items():
-        times = f"skipped: {outcome.skipped[name]}" if name in outcome.skipped else str(outcome.faults.get(name, 0))
+        times = (
+            f"skipped: {outcome.skipped[name]}"
+            if name in outcome.skipped
+            else str(outcome.faults.get(name, 0))
+        )
         table.add_row(name, times, fault.does, fault.undone)
     console.print(table)
     for violation in outcome.verdict.violations:
@@ -67,7 +71,13 @@ def show_catches(console: Console, control: Catch, catches: Sequence[Catch]) -> 
     for heading in ("mistake", "caught", "seconds", "what it does", "seen by"):
         table.add_column(heading)
     for catch in (control, *catches):
-        word = ("clean" if not catch.by else "NOT clean") if catch is control else "yes" if catch.is_caught else "NO"
+        word = (
+            ("clean" if not catch.by else "NOT clean")
+            if catch is control
+            else "yes"
+            if catch.is_caught
+            else "NO"
+        )
         table.add_row(catch.name, word, f"{catch.seconds:.0f}", catch.does, ", ".join(catch.by))
     console.print(table)
 
@@ -82,5 +92,7 @@ def shortcomings(outcome: Outcome | None, control: Catch | None, catches: Sequen
     found += [f"{times} × not true: {name}" for name, times in outcome.verdict.counts.items()]
     recovery = outcome.figures["recovery_p99_s"]
     if recovery is not None and recovery > PROMISED_S:
-        found.append(f"recovery from a kill took {recovery} s at the 99th percentile; {PROMISED_S} are promised")
+        found.append(
+            f"recovery from a kill took {recovery} s at the 99th percentile; {PROMISED_S} are promised"
+        )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,10 +35,10 @@ HOLDERS: Final = """
 select assignee_id from holdfast.jobs where state = 'RUNNING' group by 1 order by count(*) desc
 """
 SETTLE_S: Final = 40.0
-"""What a rest may take beside the work that is left: leases, retries, restarts of workers on a busy machine."""
+"""What a rest may take beside the work that is left: leases, retries, workers that start."""
 
 CANNOT: Final = (
-    "power loss: what a disk or its cache has lost when the machine goes dark; a killed server still has the kernel's memory",
+    "power loss: what a disk or its cache loses in the dark (of a killed server the kernel still has it all)",
     "failover to a standby that has not heard of the last commits",
 )
 
@@ -55,6 +56,8 @@ class Plan:
     kills: int = 6
     restarts: int = 2
     settle_s: float = SETTLE_S
+    patience: float = 1.5
+    """How long to wait for a rest, as a multiple of what it may take."""
     first_s: float = 60.0
     """How long to wait for the first completions."""
 
@@ -207,12 +210,15 @@ class _Course:
         history.processes = arena.processes_left()
         history.unfinished_after_s, history.bound_s = self._rested_s, self._bound_s
         history.resources = RESOURCES
-        history.capacities = {**history.capacities, **{f"queue {name}": size for name, size in QUEUES.items()}}
+        history.capacities = {
+            **history.capacities,
+            **{f"queue {name}": size for name, size in QUEUES.items()},
+        }
         return history
 
     def _wait_for_rest(self) -> float | None:
         began, at_rest = monotonic(), 0
-        while monotonic() - began < self._bound_s * 1.5:
+        while monotonic() - began < self._bound_s * self._plan.patience:
             with self._arena.connect() as conn:
                 conn.execute(CLEAR.encode())
                 row = conn.execute(UNFINISHED.encode()).fetchone()
@@ -247,7 +253,8 @@ class _Course:
             "fault_kinds_skipped": len(self.nemesis.skipped),
             "lost": verdict.counts["no acknowledged job is lost"],
             "phantom": verdict.counts["no job that nobody asked for, and none twice"],
-            "double_settled": figures.double_settled(history) + verdict.counts["every job ends in exactly one finished state"],
+            "double_settled": figures.double_settled(history)
+            + verdict.counts["every job ends in exactly one finished state"],
             "zombie_offered": offered,
             "zombie_accepted": accepted,
             "unknown_answers": len(unknown),
@@ -284,13 +291,15 @@ def _deadlocks(server: Server) -> int:
 def _write_stories(arena: Arena, history: History, verdict: Verdict) -> None:
     """All about the jobs with which something is wrong, for people."""
     stories = history.stories()
+    with gzip.open(arena.directory / "changes.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps(change) + "\n" for change in history.changes)
     with (arena.directory / "stories.jsonl").open("w") as file:
         for job in {violation.job for violation in verdict.violations}:
             story = stories.get(job)
             if story is None:
                 continue
-            told = [(each.at, "change", list(each)) for each in story.changes]
-            told += [(each.begun, "call", list(each)) for each in story.calls]
-            told += [(each.begun, "run", list(each)) for each in story.runs]
+            told: list[tuple[float, str, Any]] = [(each.at, "change", each) for each in story.changes]
+            told += [(call.begun, "call", call) for call in story.calls]
+            told += [(run.begun, "run", run) for run in story.runs]
             for line in sorted(told, key=lambda each: each[0]):
                 file.write(json.dumps([job, *line], default=str) + "\n")

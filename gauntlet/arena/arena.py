@@ -85,7 +85,11 @@ class Arena:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH")
+            if name in os.environ
+        }
         return {
             **kept,
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
@@ -120,7 +124,9 @@ class Arena:
         for number in range(self.size.workers):
             self.add_worker(f"worker{number}", ways[number % len(ways)])
         if self.spaces is not None and self.far_link is not None:
-            self.add_worker("far", self.far_link.dsn(self.database), prefix=self.spaces.inside(self.spaces.far))
+            self.add_worker(
+                "far", self.far_link.dsn(self.database), prefix=self.spaces.inside(self.spaces.far)
+            )
         for number in range(self.size.producers):
             way = self.link.dsn(self.database) if self.link is not None and number % 2 == 0 else self.dsn
             rate = self.size.rate / self.size.producers
@@ -167,7 +173,7 @@ class Arena:
         return ways
 
     def calm(self) -> None:
-        """Undo whatever a fault may have left: a server that is up, ways that pass everything, queues that run."""
+        """Undo whatever a fault may have left: a server that is up, ways that pass everything."""
         self.server.ensure_up()
         for link in (self.link, self.far_link):
             if link is not None:

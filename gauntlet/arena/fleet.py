@@ -177,7 +177,15 @@ def worker_command(queues: Mapping[str, int], **settings: float) -> list[str]:
     """A worker as the product ships it."""
     options = [f"--queue={name}={size}" for name, size in queues.items()]
     options += [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
-    return [sys.executable, "-m", "holdfast", "worker", "gauntlet.load.app:hf", *options, "--log-level=warning"]
+    return [
+        sys.executable,
+        "-m",
+        "holdfast",
+        "worker",
+        "gauntlet.load.app:hf",
+        *options,
+        "--log-level=warning",
+    ]
 
 
 def load_command(module: str, name: str, **settings: Any) -> list[str]:
@@ -185,7 +193,7 @@ def load_command(module: str, name: str, **settings: Any) -> list[str]:
 
 
 def survivors(run: str) -> list[tuple[int, str]]:
-    """Processes that were started in this run and are still there: by the variable that all of them inherit."""
+    """Processes of this run that are still there: by the variable that all of them inherit."""
     found: list[tuple[int, str]] = []
     mark = f"{RUN_VARIABLE}={run}".encode()
     for entry in Path("/proc").glob("[0-9]*"):

@@ -39,9 +39,15 @@ class Link:
         self._log = directory / f"{name}.log"
         self._host, self._port = host, _free_port()
         self._command = [
-            *prefix, sys.executable, "-m", "gauntlet.arena.proxy",
-            str(target), host, str(self._port), str(self._control),
-        ]  # fmt: skip
+            *prefix,
+            sys.executable,
+            "-m",
+            "gauntlet.arena.proxy",
+            str(target),
+            host,
+            str(self._port),
+            str(self._control),
+        ]
         self._environment = environment
         self.start()
 
@@ -64,7 +70,9 @@ class Link:
         self.process.wait()
 
     def dsn(self, database: str) -> str:
-        return make_conninfo("", host=self._host, port=self._port, dbname=database, connect_timeout=5, **PLAIN)
+        return make_conninfo(
+            "", host=self._host, port=self._port, dbname=database, connect_timeout=5, **PLAIN
+        )
 
     def order(self, **order: Any) -> dict[str, int]:
         """Have it do something; answers its counts. A proxy that is down just now does nothing."""
@@ -88,7 +96,7 @@ class Pooler:
             os.chown(self._directory, self._account.uid, self._account.gid)
         self._config = self._directory / "pgbouncer.ini"
         self._config.write_text(
-            f"[databases]\n* = host='{server.parent}' port='{server.name.rpartition('.')[2]}' user='holdfast'\n\n"
+            f"[databases]\n* = host='{server.parent}' port='{server.suffix[1:]}' user='holdfast'\n\n"
             f"[pgbouncer]\nunix_socket_dir = {self._directory}\nunix_socket_mode = 0777\nlisten_port = 6432\n"
             "auth_type = any\npool_mode = transaction\nmax_client_conn = 300\ndefault_pool_size = 10\n"
             "log_connections = 0\nlog_disconnections = 0\nserver_login_retry = 1\n"
@@ -140,8 +148,24 @@ class Namespaces:
         wire = (f"va{self._tag}", f"vb{self._tag}")
         self._ip("netns", "add", self.near)
         self._ip("netns", "add", self.far)
-        self._ip("link", "add", wire[0], "netns", self.near, "type", "veth", "peer", "name", wire[1], "netns", self.far)
-        for space, end, host in ((self.near, wire[0], f"{self.host}/30"), (self.far, wire[1], f"10.99.{net}.2/30")):
+        self._ip(
+            "link",
+            "add",
+            wire[0],
+            "netns",
+            self.near,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            wire[1],
+            "netns",
+            self.far,
+        )
+        for space, end, host in (
+            (self.near, wire[0], f"{self.host}/30"),
+            (self.far, wire[1], f"10.99.{net}.2/30"),
+        ):
             self._ip("-n", space, "addr", "add", host, "dev", end)
             self._ip("-n", space, "link", "set", end, "up")
             self._ip("-n", space, "link", "set", "lo", "up")
@@ -153,7 +177,9 @@ class Namespaces:
             return "only root may make network namespaces"
         if why := has("ip"):
             return why
-        tried = subprocess.run(["ip", "netns", "add", f"hft{os.getpid()}"], capture_output=True, text=True, check=False)
+        tried = subprocess.run(
+            ["ip", "netns", "add", f"hft{os.getpid()}"], capture_output=True, text=True, check=False
+        )
         if tried.returncode != 0:
             return f"no network namespace can be made here: {tried.stderr.strip()}"
         subprocess.run(["ip", "netns", "del", f"hft{os.getpid()}"], check=False, capture_output=True)

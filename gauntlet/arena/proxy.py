@@ -3,8 +3,8 @@
     python -m gauntlet.arena.proxy SOCKET HOST PORT CONTROL
 
 It listens on HOST:PORT, passes on to the server's SOCKET, and does what lines of JSON on the file CONTROL (a
-Unix socket) ask: {"do": "set", "mode": "slow", "seconds": 0.2}, {"do": "reset"}, {"do": "cut", "word": "settle",
-"how": "reply", "times": 3}. Every line is answered by one with what was counted.
+Unix socket) ask: {"do": "set", "mode": "slow", "seconds": 0.2}, {"do": "reset"}, {"do": "cut", "word":
+"settle", "how": "reply", "times": 3}. Every line is answered by one with what was counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ class Proxy:
         if self._weather.mode == "refuse":
             client.abort()
             return
-        while self._weather.mode == "stall":
+        while self._weather.mode == "stall":  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         try:
             server = _Stream(*await asyncio.open_unix_connection(self._target))

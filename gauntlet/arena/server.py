@@ -86,7 +86,11 @@ class Server:
         while True:
             try:
                 return psycopg.connect(
-                    self.database(name), autocommit=True, application_name="gauntlet", options=OWN_WAY, **options
+                    self.database(name),
+                    autocommit=True,
+                    application_name="gauntlet",
+                    options=OWN_WAY,
+                    **options,
                 )
             except psycopg.OperationalError:
                 if monotonic() > deadline:

@@ -19,8 +19,8 @@ select seq, extract(epoch from at)::float8, job, state, lease, stream, assignee,
 from public.witness order by seq
 """
 HOLDS = """
-select seq, extract(epoch from held.at)::float8, held.kind, held.key, coalesce(names.name, 'j' || held.job_id),
-  held.lease, held.taken
+select seq, extract(epoch from held.at)::float8, held.kind, held.key,
+  coalesce(names.name, 'j' || held.job_id), held.lease, held.taken
 from public.witness_holds held
 left join holdfast.job_names names on names.id = held.job_id
 order by seq
@@ -61,7 +61,7 @@ left join (
     count(*) filter (where event_type = 'job_finished') as completions
   from holdfast.jobs_trace group by job_id
 ) as traced on traced.job_id = seen.job
-where (seen.claims, seen.completions) is distinct from (coalesce(traced.claims, 0), coalesce(traced.completions, 0))
+where seen.claims <> coalesce(traced.claims, 0) or seen.completions <> coalesce(traced.completions, 0)
 limit 20
 """
 

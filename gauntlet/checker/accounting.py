@@ -1,5 +1,7 @@
-"""An attempt is counted when an execution is reported as failed, and only then; every counted one has its error kept; nobody
-has more than it may; and nothing runs without a claim."""
+"""An attempt is counted when an execution is reported as failed, and only then.
+
+Every counted one has its error kept, nobody has more than it may, and nothing runs without a claim.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,8 @@ from collections.abc import Mapping
 from gauntlet.history import Change, Found, History, Story
 
 COUNTED = frozenset(
-    (source, target)
-    for source in ("RUNNING", "UNKNOWN_RETRY")
-    for target in ("FAILED_RETRY", "DEAD")
-) | {("CANCELLING", "STOPPED")}  # fmt: skip
+    (source, target) for source in ("RUNNING", "UNKNOWN_RETRY") for target in ("FAILED_RETRY", "DEAD")
+) | {("CANCELLING", "STOPPED")}
 
 
 def check(history: History, stories: Mapping[str, Story]) -> Found:
@@ -24,9 +24,15 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
             elif added and not _is_revival(before, change):
                 counted += 1
                 if added != 1 or before is None or (before.state, change.state) not in COUNTED:
-                    yield job, f"{added} attempts were counted from {before and before.state} to {change.state} (change {change.seq})"
+                    yield (
+                        job,
+                        f"{added} attempts were counted at the step to {change.state} (change {change.seq})",
+                    )
             if change.max_attempts is not None and change.attempts > change.max_attempts:
-                yield job, f"has {change.attempts} attempts and may have {change.max_attempts} (change {change.seq})"
+                yield (
+                    job,
+                    f"has {change.attempts} attempts and may have {change.max_attempts} ({change.seq})",
+                )
             if _should_count(before, change) and added == 0:
                 yield job, f"failed, and no attempt was counted (change {change.seq})"
         if story.last is not None and story.last.state != "GONE" and history.errors.get(job, 0) != counted:
@@ -37,7 +43,12 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
 
 
 def _is_revival(before: Change | None, change: Change) -> bool:
-    return before is not None and before.state == "DEAD" and change.state == "RESCHEDULED" and change.attempts == 0
+    return (
+        before is not None
+        and before.state == "DEAD"
+        and change.state == "RESCHEDULED"
+        and change.attempts == 0
+    )
 
 
 def _should_count(before: Change | None, change: Change) -> bool:

@@ -20,5 +20,8 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
             for claim in story.claims():
                 # A transaction that began after the answer has seen the cancellation.
                 if claim.began > call.ended:
-                    yield job, f"was cancelled, and claimed {claim.began - call.ended:.3f} s later (change {claim.seq})"
+                    yield (
+                        job,
+                        f"was cancelled, and claimed {claim.began - call.ended:.3f} s later ({claim.seq})",
+                    )
                     break

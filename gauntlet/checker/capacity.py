@@ -1,7 +1,7 @@
 """No stream ever holds more jobs than it may.
 
-Only the owner of a stream claims for it, and only when it knows of room: whatever made room has a lower number than the claim
-that used it, so counting by number never counts too many.
+Only the owner of a stream claims for it, and only when it knows of room: whatever made room has a lower
+number than the claim that used it, so counting by number never counts too many.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
         holds[change.stream].add(change.job)
         most = capacity_of(history, change)
         if most is not None and len(holds[change.stream]) > most:
-            yield change.job, f"is number {len(holds[change.stream])} in a stream of {change.assignee} for {most} (change {change.seq})"
+            number = len(holds[change.stream])
+            yield change.job, f"is number {number} in a stream of {change.assignee} for {most} ({change.seq})"
 
 
 def capacity_of(history: History, change: Change) -> int | None:

@@ -1,5 +1,8 @@
-"""A job ends once. After an end comes nothing, except what the model names: a revival or a cancellation of a dead job, the late
-word of a worker of whom nobody knew what he had done, and being deleted."""
+"""A job ends once.
+
+After an end comes nothing, except what the model names: a revival or a cancellation of a dead job, the late
+word of a worker of whom nobody knew what it had done, and being deleted.
+"""
 
 from __future__ import annotations
 
@@ -18,5 +21,5 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
             if before.state == "DEAD" and change.state == "DEAD" and change.waiting_on < before.waiting_on:
                 continue  # dead while it waited: what it waits for may still end
             if before.state in ARCHIVED or before.state == "DEAD":
-                yield job, f"had ended ({before.state}, change {before.seq}) and then was {change.state} (change {change.seq})"
+                yield job, f"had ended ({before.state}) and then was {change.state} (change {change.seq})"
                 break

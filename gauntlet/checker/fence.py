@@ -1,4 +1,4 @@
-"""Nothing that is said under a lease which is over changes anything; and what was taken under a lease did end that lease."""
+"""Nothing said under a lease that is over changes anything; what was taken under a lease ended that lease."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
     for job, story in stories.items():
         for call in story.calls:
             if call.op == "zombie" and call.said == OK:
-                yield job, f"{call.spec.get('verb')} was taken under lease {call.lease}, which was over ({call.who})"
+                verb = call.spec.get("verb")
+                yield job, f"{verb} was taken under lease {call.lease}, which was over ({call.who})"
             if call.op in SETTLES and call.said == OK and not _ended_by(story, call):
-                yield job, f"{call.op} was taken under lease {call.lease}, and that lease did not end then ({call.who})"
+                yield job, f"{call.op} was taken under lease {call.lease}, which did not end ({call.who})"
 
 
 def _ended_by(story: Story, call: Call) -> bool:

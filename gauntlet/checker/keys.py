@@ -1,5 +1,7 @@
-"""A key has no more holders than its capacity, jobs with one singleton key never run together, and when everything is over
-nobody holds anything."""
+"""A key has no more holders than its capacity, and jobs with one singleton key never run together.
+
+When everything is over, nobody holds anything.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def _check_holds(history: History) -> Found:
         place.add((hold.job, hold.lease))
         most = history.resources.get(hold.key, 1) if hold.kind == "resource" else 1
         if len(place) > most:
-            yield hold.job, f"is number {len(place)} to hold {hold.kind} {hold.key}, which has room for {most} ({hold.seq})"
+            yield (
+                hold.job,
+                f"is number {len(place)} to hold {hold.kind} {hold.key}, with room for {most} ({hold.seq})",
+            )
 
 
 def _check_singletons(history: History) -> Found:
@@ -39,4 +44,7 @@ def _check_singletons(history: History) -> Found:
             continue
         running[change.key].add(change.job)
         if len(running[change.key]) > 1:
-            yield change.job, f"runs together with others of singleton key {change.key}: {sorted(running[change.key])}"
+            yield (
+                change.job,
+                f"runs together with others of singleton key {change.key}: {sorted(running[change.key])}",
+            )

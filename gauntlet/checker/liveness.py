@@ -11,7 +11,10 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
     if history.unfinished_after_s is None:
         yield "-", f"not everything had ended {history.bound_s:.0f} s after the last fault"
     elif history.unfinished_after_s > history.bound_s:
-        yield "-", f"it took {history.unfinished_after_s:.1f} s until everything had ended; {history.bound_s:.0f} were allowed"
+        yield (
+            "-",
+            f"it took {history.unfinished_after_s:.1f} s until all had ended, of {history.bound_s:.0f}",
+        )
     for job, story in stories.items():
         last = story.last
         if last is None or last.state in FINISHED or last.state == "GONE":

@@ -18,5 +18,7 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
             known = stories.get(parent)
             if known is None or not known.changes:
                 continue
-            if not any(change.state in enough | {"GONE"} and change.seq < first.seq for change in known.changes):
+            if not any(
+                change.state in enough | {"GONE"} and change.seq < first.seq for change in known.changes
+            ):
                 yield job, f"was claimed (change {first.seq}) before its parent {parent} had ended"

@@ -25,7 +25,9 @@ def _pauses(history: History) -> dict[str, list[tuple[float, float]]]:
     """By queue: from when everybody must know that it is paused, to when somebody asked to resume it."""
     found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     begun: dict[tuple[str, str], Call] = {}
-    for call in sorted((call for call in history.calls if call.op in ("pause", "resume")), key=lambda call: call.begun):
+    for call in sorted(
+        (call for call in history.calls if call.op in ("pause", "resume")), key=lambda call: call.begun
+    ):
         if call.op == "pause":
             begun[call.who, call.job] = call
             continue

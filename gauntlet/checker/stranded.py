@@ -26,5 +26,10 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
                 yield job, f"still waits for {parent}, which is {state}"
     for job, story in stories.items():
         last = story.last
-        if last is not None and last.waiting_on > 0 and last.state not in ARCHIVED and job not in history.waits:
+        if (
+            last is not None
+            and last.waiting_on > 0
+            and last.state not in ARCHIVED
+            and job not in history.waits
+        ):
             yield job, f"counts {last.waiting_on} parents and waits for none"

@@ -11,7 +11,10 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
     for job, story in stories.items():
         together = [call for call in story.calls if call.op == "submit" and call.spec.get("order")]
         if together and bool(story.changes) is not (job in history.orders):
-            yield job, f"is {'' if story.changes else 'not '}there, and its order is {'not ' if story.changes else ''}"
+            yield (
+                job,
+                "is there without its order" if story.changes else "is not there, and its order is",
+            )
         effects, last = history.ledger.get(job, 0), story.last
         if last is None or last.queue != "sql":
             continue

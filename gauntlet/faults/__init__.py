@@ -3,4 +3,14 @@
 from gauntlet.faults import database, handlers, network, processes, servers, sessions, surroundings
 from gauntlet.faults.registry import FAULTS, Fault
 
-__all__ = ["FAULTS", "Fault", "database", "handlers", "network", "processes", "servers", "sessions", "surroundings"]
+__all__ = [
+    "FAULTS",
+    "Fault",
+    "database",
+    "handlers",
+    "network",
+    "processes",
+    "servers",
+    "sessions",
+    "surroundings",
+]

@@ -1,4 +1,4 @@
-"""What others can do inside the database: hold locks, pin the horizon, rebuild, limit, fill the queue of signals."""
+"""What others can do inside the database: hold locks, pin the horizon, rebuild, limit, send signals."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ ENDED = "the session ends"
 def _limit(arena: Arena, setting: str, value: str, seconds: float) -> Generator[float]:
     """For sessions that begin from now on; so everybody is made to begin anew, before and after."""
     name = Identifier(arena.database)
-    turn = SQL("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() "
-               "and pid <> pg_backend_pid() and application_name <> 'gauntlet'")  # fmt: skip
+    turn = SQL(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() "
+        "and pid <> pg_backend_pid() and application_name <> 'gauntlet'"
+    )
     try:
         with arena.connect() as conn:
-            conn.execute(SQL("alter database {} set {} = {}").format(name, Identifier(setting), Literal(value)))
+            conn.execute(
+                SQL("alter database {} set {} = {}").format(name, Identifier(setting), Literal(value))
+            )
             conn.execute(turn)
         yield seconds
     finally:
@@ -34,7 +38,13 @@ def _limit(arena: Arena, setting: str, value: str, seconds: float) -> Generator[
             conn.execute(turn)
 
 
-@fault("statements limited", "statement_timeout of 30 ms for everybody", undone="it is reset", weight=0.5, is_alone=True)
+@fault(
+    "statements limited",
+    "statement_timeout of 30 ms for everybody",
+    undone="it is reset",
+    weight=0.5,
+    is_alone=True,
+)
 def limit_statements(arena: Arena, rng: Random) -> Generator[float]:
     yield from _limit(arena, "statement_timeout", "30ms", rng.uniform(0.5, 2))
 
@@ -44,12 +54,24 @@ def limit_locks(arena: Arena, rng: Random) -> Generator[float]:
     yield from _limit(arena, "lock_timeout", "1ms", rng.uniform(0.5, 2))
 
 
-@fault("read only", "transactions are read only, as on a standby", undone="it is reset", weight=0.4, is_alone=True)
+@fault(
+    "read only",
+    "transactions are read only, as on a standby",
+    undone="it is reset",
+    weight=0.4,
+    is_alone=True,
+)
 def read_only(arena: Arena, rng: Random) -> Generator[float]:
     yield from _limit(arena, "default_transaction_read_only", "on", rng.uniform(0.5, 1.5))
 
 
-@fault("serializable", "every transaction is serializable for a while", undone="it is reset", weight=0.4, is_alone=True)
+@fault(
+    "serializable",
+    "every transaction is serializable for a while",
+    undone="it is reset",
+    weight=0.4,
+    is_alone=True,
+)
 def serializable(arena: Arena, rng: Random) -> Generator[float]:
     yield from _limit(arena, "default_transaction_isolation", "serializable", rng.uniform(0.5, 2))
 
@@ -91,7 +113,12 @@ def lock_table(arena: Arena, rng: Random) -> Generator[float]:
         conn.execute("rollback")
 
 
-@fault("vacuum full", "the table of jobs is written anew under an exclusive lock", undone="it is over", weight=0.4)
+@fault(
+    "vacuum full",
+    "the table of jobs is written anew under an exclusive lock",
+    undone="it is over",
+    weight=0.4,
+)
 def vacuum_full(arena: Arena, rng: Random) -> Generator[float]:
     with arena.connect() as conn, suppress(psycopg.Error):
         conn.execute("set lock_timeout = '3s'")
@@ -115,7 +142,9 @@ def reindex_with_locks(arena: Arena, rng: Random) -> Generator[float]:
     yield 0
 
 
-@fault("analyzed", "vacuum and analyze: plans are made anew from other figures", undone="it is over", weight=0.7)
+@fault(
+    "analyzed", "vacuum and analyze: plans are made anew from other figures", undone="it is over", weight=0.7
+)
 def analyze(arena: Arena, rng: Random) -> Generator[float]:
     with arena.connect() as conn, suppress(psycopg.Error):
         conn.execute("vacuum (analyze) holdfast.jobs")
@@ -131,14 +160,20 @@ def forget_plans(arena: Arena, rng: Random) -> Generator[float]:
     yield 0
 
 
-@fault("signals pile up", "a listener that never reads, and 20,000 signals", undone="it goes, and the queue drains")
+@fault(
+    "signals pile up",
+    "a listener that never reads, and 20,000 signals",
+    undone="it goes, and the queue drains",
+)
 def pile_up_signals(arena: Arena, rng: Random) -> Generator[float]:
     with arena.connect() as deaf, arena.connect() as loud:
         deaf.execute("listen gauntlet")
         deaf.execute("begin")
         deaf.execute("select 1")
         for _ in range(20):
-            loud.execute("select pg_notify('gauntlet', repeat('x', 200) || n) from generate_series(1, 1000) as n")
+            loud.execute(
+                "select pg_notify('gauntlet', repeat('x', 200) || n) from generate_series(1, 1000) as n"
+            )
         yield rng.uniform(0.5, 2)
         deaf.execute("rollback")
 
@@ -167,13 +202,18 @@ def migrate_again(arena: Arena, rng: Random) -> Generator[float]:
     yield 0
 
 
-@fault("functions replaced", "every function of the engine is created again while it is in use", undone="nothing to undo",
-       weight=0.4)  # fmt: skip
+@fault(
+    "functions replaced",
+    "every function of the engine is created again while it is in use",
+    undone="nothing to undo",
+    weight=0.4,
+)
 def replace_functions(arena: Arena, rng: Random) -> Generator[float]:
     with arena.connect() as conn, suppress(psycopg.Error):
         conn.execute("set lock_timeout = '3s'")
         conn.execute(
-            "do $$ declare f record; begin for f in select oid from pg_proc where pronamespace = 'holdfast'::regnamespace "
-            "and prokind = 'f' loop execute pg_get_functiondef(f.oid); end loop; end $$"
+            "do $$ declare f record; begin for f in select oid from pg_proc "
+            "where pronamespace = 'holdfast'::regnamespace and prokind = 'f' loop "
+            "execute pg_get_functiondef(f.oid); end loop; end $$"
         )
     yield 0

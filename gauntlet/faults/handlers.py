@@ -1,4 +1,4 @@
-"""What handlers can do to the worker they run in. Each is a job like any other; it does it once, and then behaves."""
+"""What handlers can do to the worker they run in. Each is a job like any other, and behaves the next time."""
 
 from __future__ import annotations
 
@@ -54,8 +54,15 @@ _evil("handler crashes the worker", "a segmentation fault in a thread of the wor
 _evil("child exits", "os._exit in a child process", "exit", "child")
 _evil("child crashes", "a segmentation fault in a child process", "segfault", "child")
 _evil("child overflows its stack", "recursion without an end in a child process", "overflow", "child")
-_evil("child runs out of memory", "a handler asks for more memory than its process may have", "memory", "child")
-_evil("child closes its descriptors", "a handler closes what its process talks through", "close descriptors", "child")
+_evil(
+    "child runs out of memory", "a handler asks for more memory than its process may have", "memory", "child"
+)
+_evil(
+    "child closes its descriptors",
+    "a handler closes what its process talks through",
+    "close descriptors",
+    "child",
+)
 _evil("handler raises SystemExit", "SystemExit in a thread", "system exit", "thread")
 _evil("handler raises KeyboardInterrupt", "KeyboardInterrupt in a thread", "interrupt", "thread")
 _evil("handler ignores its timeout", "a thread that sleeps on when its time is over", "stubborn", "thread")

@@ -1,4 +1,4 @@
-"""What can happen on the way to the server: through our proxy, through pgbouncer, across a wire of our own."""
+"""What can happen on the way to the server: in our proxy, in pgbouncer, on a wire of our own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from signal import SIGCONT, SIGSTOP
 from gauntlet.arena.arena import Arena
 from gauntlet.faults.registry import Act, fault
 
-PASS = "the way is free again"
+FREE = "the way is free again"
 
 
 def _needs_link(arena: Arena) -> str | None:
@@ -24,8 +24,13 @@ def _needs_spaces(arena: Arena) -> str | None:
     return None if arena.spaces is not None else arena.skipped.get("namespaces", "no namespaces in this run")
 
 
-@fault("connections reset", "RST on every connection through the proxy", undone="clients connect again", weight=3,
-       needs=_needs_link)  # fmt: skip
+@fault(
+    "connections reset",
+    "RST on every connection through the proxy",
+    undone="clients connect again",
+    weight=3,
+    needs=_needs_link,
+)
 def reset(arena: Arena, rng: Random) -> Generator[float]:
     assert arena.link is not None
     arena.link.order(do="reset")
@@ -44,7 +49,7 @@ def _weather(name: str, does: str, mode: str, least_s: float, most_s: float, wei
                 # What was swallowed is missing from the stream of bytes: as after a long loss, it is reset.
                 arena.link.order(do="reset")
 
-    fault(name, does, undone=PASS, weight=weight, needs=_needs_link)(act)
+    fault(name, does, undone=FREE, weight=weight, needs=_needs_link)(act)
 
 
 _weather("way black", "nothing arrives in either direction, and nothing is said about it", "gone", 0.5, 6)
@@ -63,21 +68,36 @@ def _cut(name: str, does: str, word: str, how: str = "reply", weight: float = 2.
         yield rng.uniform(0.3, 1)
         arena.link.order(do="cut", word="", how=how, times=0)
 
-    return fault(name, does, undone="clients connect again, and find out what happened", weight=weight,
-                 needs=_needs_link)(act)  # fmt: skip
+    return fault(
+        name,
+        does,
+        undone="clients connect again, and find out what happened",
+        weight=weight,
+        needs=_needs_link,
+    )(act)
 
 
 _cut("enqueue not answered", "cut after the commit of an enqueue, before its answer", "submit")
 _cut("claim not answered", "cut after the commit of a claim, before its answer", "claim")
 _cut("settle not answered", "cut after the commit of a settle, before its answer", "settle")
 _cut("extension not answered", "cut after the commit of an extension, before its answer", "extend")
-_cut("commit not answered", "cut after a COMMIT of a caller's transaction, before its answer", "COMMIT", weight=1)
+_cut(
+    "commit not answered",
+    "cut after a COMMIT of a caller's transaction, before its answer",
+    "COMMIT",
+    weight=1,
+)
 _cut("anything not answered", "cut before the answer of whatever comes next", "", weight=1)
 _cut("answer cut short", "half of an answer, and then a reset", "", "middle", weight=1)
 _cut("request cut short", "half of a request, and then a reset", "", "request", weight=1)
 
 
-@fault("proxy killed", "the way itself dies with all its connections", undone="it is there again", needs=_needs_link)
+@fault(
+    "proxy killed",
+    "the way itself dies with all its connections",
+    undone="it is there again",
+    needs=_needs_link,
+)
 def kill_link(arena: Arena, rng: Random) -> Generator[float]:
     assert arena.link is not None
     arena.link.kill()
@@ -85,8 +105,12 @@ def kill_link(arena: Arena, rng: Random) -> Generator[float]:
     arena.link.start()
 
 
-@fault("partition", "a wire between two network namespaces is down: no FIN, no RST", undone="it is up again",
-       needs=_needs_spaces)  # fmt: skip
+@fault(
+    "partition",
+    "a wire between two network namespaces is down: no FIN, no RST",
+    undone="it is up again",
+    needs=_needs_spaces,
+)
 def partition(arena: Arena, rng: Random) -> Generator[float]:
     assert arena.spaces is not None
     arena.spaces.cut()
@@ -96,7 +120,12 @@ def partition(arena: Arena, rng: Random) -> Generator[float]:
         arena.spaces.mend()
 
 
-@fault("pgbouncer killed", "SIGKILL to the pooler in the middle", undone="it is started again", needs=_needs_pooler)
+@fault(
+    "pgbouncer killed",
+    "SIGKILL to the pooler in the middle",
+    undone="it is started again",
+    needs=_needs_pooler,
+)
 def kill_pooler(arena: Arena, rng: Random) -> Generator[float]:
     assert arena.pooler is not None
     arena.pooler.kill()

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from random import Random
 from signal import SIGCONT, SIGINT, SIGKILL, SIGSTOP, SIGTERM
+from time import sleep
 
 from gauntlet.arena.arena import LEASE_S, Arena
 from gauntlet.faults.registry import fault
@@ -51,7 +52,9 @@ def interrupt_worker(arena: Arena, rng: Random) -> Generator[float]:
         member.signal(SIGINT)
 
 
-@fault("worker killed as it starts", "SIGKILL to a worker, and to its successor in its first second", weight=1)
+@fault(
+    "worker killed as it starts", "SIGKILL to a worker, and to its successor in its first second", weight=1
+)
 def kill_starting_worker(arena: Arena, rng: Random) -> Generator[float]:
     member = arena.fleet.pick(rng, "worker")
     starts = member.starts
@@ -61,7 +64,12 @@ def kill_starting_worker(arena: Arena, rng: Random) -> Generator[float]:
         member.signal(SIGKILL)
 
 
-@fault("worker frozen beyond its lease", "SIGSTOP until its jobs are somebody else's", undone="SIGCONT: a zombie", weight=2)
+@fault(
+    "worker frozen beyond its lease",
+    "SIGSTOP until its jobs are somebody else's",
+    undone="SIGCONT: a zombie",
+    weight=2,
+)
 def freeze_worker(arena: Arena, rng: Random) -> Generator[float]:
     member = arena.fleet.pick(rng, "worker")
     try:
@@ -71,7 +79,11 @@ def freeze_worker(arena: Arena, rng: Random) -> Generator[float]:
         member.signal(SIGCONT)
 
 
-@fault("worker frozen for just its lease", "SIGSTOP for the length of a lease, give or take 100 ms", undone="SIGCONT")
+@fault(
+    "worker frozen for just its lease",
+    "SIGSTOP for the length of a lease, give or take 100 ms",
+    undone="SIGCONT",
+)
 def freeze_worker_at_boundary(arena: Arena, rng: Random) -> Generator[float]:
     member = arena.fleet.pick(rng, "worker")
     try:
@@ -87,16 +99,18 @@ def stutter(arena: Arena, rng: Random) -> Generator[float]:
     try:
         for _ in range(10):
             member.signal(SIGSTOP)
-            yield_s = rng.uniform(0.01, 0.1)
-            _pause(yield_s)
+            pause_s = rng.uniform(0.01, 0.1)
+            sleep(pause_s)
             member.signal(SIGCONT)
-            _pause(yield_s)
+            sleep(pause_s)
         yield 0
     finally:
         member.signal(SIGCONT)
 
 
-@fault("child of a worker killed", "SIGKILL to a process that runs handlers", undone="the worker starts another")
+@fault(
+    "child of a worker killed", "SIGKILL to a process that runs handlers", undone="the worker starts another"
+)
 def kill_child(arena: Arena, rng: Random) -> Generator[float]:
     children = arena.fleet.pick(rng, "worker").children()
     if children:
@@ -105,7 +119,9 @@ def kill_child(arena: Arena, rng: Random) -> Generator[float]:
     yield 0
 
 
-@fault("child of a worker frozen", "SIGSTOP to a process that runs handlers", undone="SIGCONT, if it still is")
+@fault(
+    "child of a worker frozen", "SIGSTOP to a process that runs handlers", undone="SIGCONT, if it still is"
+)
 def freeze_child(arena: Arena, rng: Random) -> Generator[float]:
     children = arena.fleet.pick(rng, "worker").children()
     child = rng.choice(children) if children else None
@@ -129,7 +145,9 @@ def kill_hand(arena: Arena, rng: Random) -> Generator[float]:
     yield 0
 
 
-@fault("stream reader frozen beyond its lease", "SIGSTOP until its jobs are somebody else's", undone="SIGCONT")
+@fault(
+    "stream reader frozen beyond its lease", "SIGSTOP until its jobs are somebody else's", undone="SIGCONT"
+)
 def freeze_hand(arena: Arena, rng: Random) -> Generator[float]:
     member = arena.fleet.pick(rng, "hand")
     try:
@@ -149,9 +167,3 @@ def kill_sql_client(arena: Arena, rng: Random) -> Generator[float]:
 def kill_operator(arena: Arena, rng: Random) -> Generator[float]:
     arena.fleet.pick(rng, "operator").signal(SIGKILL)
     yield 0
-
-
-def _pause(seconds: float) -> None:
-    import time
-
-    time.sleep(seconds)

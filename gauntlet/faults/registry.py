@@ -1,4 +1,4 @@
-"""What a fault is: a name, what it does, how it is undone; a few lines of a generator, in between it lasts."""
+"""What a fault is: a name, what it does, how it is undone, and a generator of a few lines."""
 
 from __future__ import annotations
 

@@ -12,14 +12,21 @@ from gauntlet.faults.registry import fault
 UP = "it is started again"
 
 
-@fault("server stopped at once", "immediate stop, as in a crash: no goodbye, no checkpoint", undone=UP, is_alone=True)
+@fault(
+    "server stopped at once",
+    "immediate stop, as in a crash: no goodbye, no checkpoint",
+    undone=UP,
+    is_alone=True,
+)
 def stop_immediately(arena: Arena, rng: Random) -> Generator[float]:
     arena.server.stop(SIGQUIT)
     yield rng.uniform(0, 1)
     arena.server.ensure_up()
 
 
-@fault("server stopped fast", "fast stop: sessions are ended, transactions rolled back", undone=UP, is_alone=True)
+@fault(
+    "server stopped fast", "fast stop: sessions are ended, transactions rolled back", undone=UP, is_alone=True
+)
 def stop_fast(arena: Arena, rng: Random) -> Generator[float]:
     arena.server.stop(SIGINT)
     yield rng.uniform(0, 1)
@@ -33,8 +40,13 @@ def kill_server(arena: Arena, rng: Random) -> Generator[float]:
     arena.server.ensure_up()
 
 
-@fault("server away for longer than a lease", "immediate stop; it stays down while leases end", undone=UP,
-       weight=0.4, is_alone=True)  # fmt: skip
+@fault(
+    "server away for longer than a lease",
+    "immediate stop; it stays down while leases end",
+    undone=UP,
+    weight=0.4,
+    is_alone=True,
+)
 def stay_down(arena: Arena, rng: Random) -> Generator[float]:
     arena.server.stop(SIGQUIT)
     yield rng.uniform(2.5, 4)

@@ -22,7 +22,7 @@ OLD = ("src/holdfast",)
 
 
 def _needs_faketime(arena: Arena) -> str | None:
-    return None if glob(FAKETIME) else "libfaketime is not installed"  # noqa: PTH207
+    return None if glob(FAKETIME) else "libfaketime is not installed"
 
 
 def _needs_strace(arena: Arena) -> str | None:
@@ -53,7 +53,7 @@ def _guest(
 
 def _clock(name: str, does: str, faketime: str) -> None:
     def act(arena: Arena, rng: Random) -> Generator[float]:
-        (library, *_) = glob(FAKETIME)  # noqa: PTH207
+        (library, *_) = glob(FAKETIME)
         clock = {"LD_PRELOAD": library, "FAKETIME": faketime, "DONT_FAKE_MONOTONIC": "1"}
         yield from _guest(arena, rng.uniform(2, 5), environment=clock)
 
@@ -65,30 +65,74 @@ _clock("clock an hour behind", "a worker whose clock is an hour behind", "-1h")
 _clock("clock twice as fast", "a worker whose clock runs at double speed", "+0 x2")
 
 
-@fault("killed at a system call", "SIGKILL to a worker at its n-th send, for another n each time",
-       undone="its jobs come back when their leases end", needs=_needs_strace, weight=2)  # fmt: skip
+@fault(
+    "killed at a system call",
+    "SIGKILL to a worker at its n-th send, for another n each time",
+    undone="its jobs come back when their leases end",
+    needs=_needs_strace,
+    weight=2,
+)
 def crash_point(arena: Arena, rng: Random) -> Generator[float]:
     number = next(_crash_points)
     call = rng.choice(("sendto", "sendto", "recvfrom", "write"))
-    strace = ("strace", "-D", "-f", "-o", os.devnull, "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={number}")
+    strace = (
+        "strace",
+        "-D",
+        "-f",
+        "-o",
+        os.devnull,
+        "-e",
+        f"trace={call}",
+        "-e",
+        f"inject={call}:signal=KILL:when={number}",
+    )
     yield from _guest(arena, 6, prefix=strace)
 
 
 _crash_points = itertools.count(1)
 
 
-@fault("system calls slow", "every send of a worker takes 30 ms longer", undone="it is killed", needs=_needs_strace,
-       weight=0.5)  # fmt: skip
+@fault(
+    "system calls slow",
+    "every send of a worker takes 30 ms longer",
+    undone="it is killed",
+    needs=_needs_strace,
+    weight=0.5,
+)
 def slow_calls(arena: Arena, rng: Random) -> Generator[float]:
-    strace = ("strace", "-D", "-f", "-o", os.devnull, "-e", "trace=sendto", "-e", "inject=sendto:delay_enter=30000")
+    strace = (
+        "strace",
+        "-D",
+        "-f",
+        "-o",
+        os.devnull,
+        "-e",
+        "trace=sendto",
+        "-e",
+        "inject=sendto:delay_enter=30000",
+    )
     yield from _guest(arena, rng.uniform(3, 5), prefix=strace)
 
 
-@fault("sends fail", "every fifth send of a worker fails with ECONNRESET", undone="it is killed", needs=_needs_strace,
-       weight=0.5)  # fmt: skip
+@fault(
+    "sends fail",
+    "every fifth send of a worker fails with ECONNRESET",
+    undone="it is killed",
+    needs=_needs_strace,
+    weight=0.5,
+)
 def failing_sends(arena: Arena, rng: Random) -> Generator[float]:
-    strace = ("strace", "-D", "-f", "-o", os.devnull, "-e", "trace=sendto", "-e",
-              f"inject=sendto:error=ECONNRESET:when={rng.randint(5, 30)}+5")  # fmt: skip
+    strace = (
+        "strace",
+        "-D",
+        "-f",
+        "-o",
+        os.devnull,
+        "-e",
+        "trace=sendto",
+        "-e",
+        f"inject=sendto:error=ECONNRESET:when={rng.randint(5, 30)}+5",
+    )
     yield from _guest(arena, rng.uniform(3, 5), prefix=strace)
 
 
@@ -100,7 +144,10 @@ def _older(arena: Arena) -> Path | str:
     if place.exists():
         return place
     with_same_tables = subprocess.run(
-        ["git", "-C", str(ROOT), "log", "--format=%H", "-n", "40", "--", *OLD], capture_output=True, text=True, check=False
+        ["git", "-C", str(ROOT), "log", "--format=%H", "-n", "40", "--", *OLD],
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout.split()
     if len(with_same_tables) < 2:
         return "the repository has no history here"
@@ -122,20 +169,34 @@ def _needs_older(arena: Arena) -> str | None:
     return found if isinstance(found, str) else None
 
 
-@fault("older worker beside", "a worker of an older version works beside the others", undone="it is killed",
-       needs=_needs_older, weight=0.5)  # fmt: skip
+@fault(
+    "older worker beside",
+    "a worker of an older version works beside the others",
+    undone="it is killed",
+    needs=_needs_older,
+    weight=0.5,
+)
 def older_worker(arena: Arena, rng: Random) -> Generator[float]:
     older = _older(arena)
     assert isinstance(older, Path)
     yield from _guest(arena, rng.uniform(3, 6), environment={"PYTHONPATH": str(older / "src")})
 
 
-@fault("starved", "a worker on the lowest priority while something else takes the processor", undone="it is killed")
+@fault(
+    "starved",
+    "a worker on the lowest priority while something else takes the processor",
+    undone="it is killed",
+)
 def starve(arena: Arena, rng: Random) -> Generator[float]:
     yield from _guest(arena, rng.uniform(2, 4), prefix=("nice", "-n", "19"))
 
 
-@fault("few descriptors", "a worker that may open 64 files", undone="it is killed", weight=0.5,
-       needs=lambda arena: has("prlimit"))  # fmt: skip
+@fault(
+    "few descriptors",
+    "a worker that may open 64 files",
+    undone="it is killed",
+    weight=0.5,
+    needs=lambda arena: has("prlimit"),
+)
 def few_descriptors(arena: Arena, rng: Random) -> Generator[float]:
     yield from _guest(arena, rng.uniform(2, 4), prefix=("prlimit", "--nofile=64"))

@@ -1,1 +1,1 @@
-"""The load: producers, tasks, streams by hand, SQL clients, operators and zombies, each in a process of its own."""
+"""The load: producers, tasks, streams by hand, SQL clients, operators and zombies, a process each."""

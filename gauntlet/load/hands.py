@@ -1,6 +1,6 @@
 """Streams by hand: reads jobs from streams of the queue API and says what became of them.
 
-    python -m gauntlet.load.hands NAME '{"seed": 1, "lease": 2}'
+python -m gauntlet.load.hands NAME '{"seed": 1, "lease": 2}'
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Hand:
         self._queue = queue
         self._rng = rng
         self._journal = journal(name)
+        self._answers: set[asyncio.Task[None]] = set()
         self.over = asyncio.Event()
 
     async def run(self) -> None:
@@ -58,7 +59,9 @@ class Hand:
                     await self._settle(job)
 
     def _begin(self, work: Any) -> None:
-        asyncio.ensure_future(work)
+        task = asyncio.ensure_future(work)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
 
     async def _settle(self, job: Job) -> None:
         dice = self._rng.random()

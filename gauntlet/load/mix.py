@@ -1,4 +1,4 @@
-"""What is enqueued, at random from a seed: which task, with which options, and what the checker is to know."""
+"""What is enqueued, at random from a seed: which task, with which arguments and options."""
 
 from __future__ import annotations
 
@@ -28,8 +28,15 @@ KINDS: Final = {
     "sql": 2,
 }
 BUSY_KINDS: Final = {
-    **KINDS, "plain": 20, "flaky": 12, "snoozy": 8, "singleton": 14, "resource": 12, "dependent": 14, "hand": 8,
-}  # fmt: skip
+    **KINDS,
+    "plain": 20,
+    "flaky": 12,
+    "snoozy": 8,
+    "singleton": 14,
+    "resource": 12,
+    "dependent": 14,
+    "hand": 8,
+}
 """More of what can go wrong: for short runs with one mistake to find."""
 
 
@@ -58,7 +65,11 @@ class Mix:
                 # The eighth failure is the last.
                 return "flaky", (rng.choice((1, 1, 1, 2, 3, 8)),), options
             case "singleton":
-                return "linger", (rng.uniform(0, 0.02),), {**options, "singleton_key": f"s{rng.randrange(SINGLETONS)}"}
+                return (
+                    "linger",
+                    (rng.uniform(0, 0.02),),
+                    {**options, "singleton_key": f"s{rng.randrange(SINGLETONS)}"},
+                )
             case "resource":
                 keys = rng.sample(sorted(RESOURCES), rng.choice((1, 1, 2)))
                 return "linger", (rng.uniform(0, 0.02),), {**options, "resources": keys}

@@ -1,6 +1,6 @@
 """People: they cancel, pause, revive, delete and take jobs away while everything goes on.
 
-    python -m gauntlet.load.operator NAME '{"seed": 1}'
+python -m gauntlet.load.operator NAME '{"seed": 1}'
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ where name is not null and id >= (select min(id) + (max(id) - min(id)) * %s from
 order by id limit %s
 """
 DEAD = "select name from holdfast.jobs where state = 'DEAD' and name is not null order by random() limit %s"
-HELD = "select name from holdfast.jobs where state = 'RUNNING' and name is not null order by random() limit %s"
+HELD = (
+    "select name from holdfast.jobs where state = 'RUNNING' and name is not null order by random() limit %s"
+)
 WORKERS = "select assignee_id from holdfast.jobs where state = 'RUNNING' order by random() limit 1"
 SET_ASIDE = """
 select name from holdfast.jobs

@@ -1,6 +1,6 @@
 """A producer: enqueues jobs under ids of its own, and asks again under the same ids when it was not answered.
 
-    python -m gauntlet.load.producer NAME '{"seed": 1, "rate": 200, "busy": false}'
+python -m gauntlet.load.producer NAME '{"seed": 1, "rate": 200, "busy": false}'
 """
 
 from __future__ import annotations
@@ -136,7 +136,14 @@ class Producer:
 def _items(jobs: dict[str, Chosen]) -> list[Any]:
     """What the checker is to know of each."""
     return [
-        [job_id, {key: options[key] for key in ("wait_for", "if_parent_fails", "queue", "resources") if key in options}]
+        [
+            job_id,
+            {
+                key: options[key]
+                for key in ("wait_for", "if_parent_fails", "queue", "resources")
+                if key in options
+            },
+        ]
         for job_id, (_, _, options) in jobs.items()
     ]
 

@@ -1,6 +1,6 @@
 """A client that knows only SQL: claims, and completes in one transaction with an effect of its own.
 
-    python -m gauntlet.load.sql_client NAME '{"seed": 1, "lease": 2}'
+python -m gauntlet.load.sql_client NAME '{"seed": 1, "lease": 2}'
 """
 
 from __future__ import annotations

@@ -30,11 +30,23 @@ limit 400
 """
 SETTLE = "select ok from holdfast.settle_jobs(%s, %s, %s)"
 EXTEND = "select verdict in ('extended', 'cancelling') from holdfast.extend_leases(%s, %s, 60)"
-PROGRESS = "select holdfast.report_progress(job, lease, 1) from unnest(%s::text[], %s::text[]) as old (job, lease)"
+PROGRESS = (
+    "select holdfast.report_progress(job, lease, 1) from unnest(%s::text[], %s::text[]) as old (job, lease)"
+)
 GIVE_BACK = """
-select holdfast.release_resources(job, null, lease) > 0 from unnest(%s::text[], %s::text[]) as old (job, lease)
+select holdfast.release_resources(job, null, lease) > 0
+from unnest(%s::text[], %s::text[]) as old (job, lease)
 """
-VERBS = ("complete", "fail", "requeue", "reschedule", "release", "stop", "mark_unknown_stopped", "undelivered")
+VERBS = (
+    "complete",
+    "fail",
+    "requeue",
+    "reschedule",
+    "release",
+    "stop",
+    "mark_unknown_stopped",
+    "undelivered",
+)
 
 
 class Zombie(Client):

@@ -1,4 +1,4 @@
-"""Deliberate mistakes, planted into the engine of a scratch database by name: a checker that never fails proves nothing.
+"""Deliberate mistakes, planted into a scratch database by name: a checker that never fails proves nothing.
 
 They live here and nowhere else; nothing of the package knows of them.
 """

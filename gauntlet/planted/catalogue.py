@@ -31,7 +31,9 @@ PLANTED: Final[dict[str, Plant]] = {
         "a lease is extended by whoever knows the job",
         (
             Edit("extend_leases", "where job.lease_id::text = asked.lease_id", "where true"),
-            Edit("extend_leases", "(job.lease_id::text = asked.lease_id) is not true", "job.lease_id is null"),
+            Edit(
+                "extend_leases", "(job.lease_id::text = asked.lease_id) is not true", "job.lease_id is null"
+            ),
         ),
         caught_by=(FENCE,),
     ),
@@ -58,14 +60,23 @@ PLANTED: Final[dict[str, Plant]] = {
     ),
     "key_leaked_on_lapse": Plant(
         "a lapse leaves the key with the lost job",
-        (Edit("_hand_back_locked_jobs", "filter (where back.had_holds)",
-              "filter (where back.had_holds and back.operation <> 'lapse')"),),
+        (
+            Edit(
+                "_hand_back_locked_jobs",
+                "filter (where back.had_holds)",
+                "filter (where back.had_holds and back.operation <> 'lapse')",
+            ),
+        ),
         faults=KILLS,
         caught_by=(KEYS, ALIVE),
-    ),  # fmt: skip
+    ),
     "attempt_at_claim": Plant(
         "an attempt is counted when a job is claimed",
-        (Edit("claim_jobs", "set state = 'RUNNING',", "set state = 'RUNNING', attempts = job.attempts + 1,"),),
+        (
+            Edit(
+                "claim_jobs", "set state = 'RUNNING',", "set state = 'RUNNING', attempts = job.attempts + 1,"
+            ),
+        ),
         caught_by=(ATTEMPTS,),
     ),
     "capacity_off_by_one": Plant(
@@ -80,28 +91,47 @@ PLANTED: Final[dict[str, Plant]] = {
         "a claim does not look who holds a singleton key, and takes none",
         (
             Edit("_with_free_keys", "where job.singleton_key is null", "where true"),
-            Edit("_with_free_keys", "coalesce(job.singleton_key, job.id::text), job.singleton_key is null",
-                 "job.id::text, true"),
-            Edit("claim_jobs", "not exists (select from holds where holds.kind = 'singleton' and holds.key = job.singleton_key)",
-                 "true"),
-            Edit("claim_jobs", "where job.id = any (v_ids) and job.singleton_key is not null;", "where false;"),
+            Edit(
+                "_with_free_keys",
+                "coalesce(job.singleton_key, job.id::text), job.singleton_key is null",
+                "job.id::text, job.id is null",
+            ),
+            Edit(
+                "claim_jobs",
+                "not exists (select from holds where holds.kind = 'singleton' "
+                "and holds.key = job.singleton_key)",
+                "true",
+            ),
+            Edit(
+                "claim_jobs", "where job.id = any (v_ids) and job.singleton_key is not null;", "where false;"
+            ),
         ),
         caught_by=(KEYS,),
-    ),  # fmt: skip
+    ),
     "lapse_too_early": Plant(
         "leases are swept before they are over",
         (
-            Edit("_sweep", "job.lease_expires_at <= v_now", "job.lease_expires_at <= v_now + interval '1.9 seconds'"),
+            Edit(
+                "_sweep",
+                "job.lease_expires_at <= v_now",
+                "job.lease_expires_at <= v_now + interval '1.9 seconds'",
+            ),
             Edit("claim_jobs", "job.lease_expires_at <= v_now)", "true)"),
         ),
         caught_by=(LEASES,),
     ),
     "cancelled_and_retried": Plant(
         "a job that gave way to a cancellation is tried again",
-        (Edit("_target", "case when p_state in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY') then 'STOPPED'::job_state end",
-              "case p_state when 'CANCELLING' then 'FAILED_RETRY'::job_state when 'RUNNING' then 'STOPPED'::job_state end"),),
+        (
+            Edit(
+                "_target",
+                "case when p_state in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY') then 'STOPPED'::job_state",
+                "case when p_state = 'CANCELLING' then 'FAILED_RETRY'::job_state when p_state = 'RUNNING' "
+                "then 'STOPPED'::job_state",
+            ),
+        ),
         caught_by=("what is cancelled is not tried again", STEPS),
-    ),  # fmt: skip
+    ),
     "cancel_ignored": Plant(
         "a cancellation of a job that waits is answered, and nothing happens",
         (Edit("_target", "then 'UNSCHEDULED'::job_state", "then 'INITIAL_PENDING'::job_state"),),
@@ -113,7 +143,8 @@ PLANTED: Final[dict[str, Plant]] = {
             create function public.resurrect() returns trigger language plpgsql as $$ begin
               if new.id % 40 = 0 then
                 insert into holdfast.jobs (id, name, queue, task, payload, available_at, created_at, state)
-                values (new.id, new.name, new.queue, new.task, new.payload, new.available_at, new.created_at, 'UNKNOWN_RETRY');
+                values (new.id, new.name, new.queue, new.task, new.payload, new.available_at, new.created_at,
+                  'UNKNOWN_RETRY');
               end if;
               return null; end $$;
             create trigger resurrect after insert on holdfast.archived_jobs for each row
@@ -126,7 +157,8 @@ PLANTED: Final[dict[str, Plant]] = {
         sql="""
             create function public.swallow() returns trigger language plpgsql as $$ begin
               return case when new.id % 50 = 0 then null else new end; end $$;
-            create trigger swallow before insert on holdfast.jobs for each row execute function public.swallow();
+            create trigger swallow before insert on holdfast.jobs for each row
+              execute function public.swallow();
         """,
         caught_by=(LOST,),
     ),
@@ -136,7 +168,12 @@ PLANTED: Final[dict[str, Plant]] = {
             Edit("submit_jobs", "perform _refuse_taken_names(p_job_ids, array[v_id]);", "null;"),
             Edit("_take_names", "perform _refuse_taken_names(p_names, p_ids);", "null;"),
         ),
-        faults=("enqueue not answered", "enqueue not answered", "enqueue not answered", "anything not answered"),
+        faults=(
+            "enqueue not answered",
+            "enqueue not answered",
+            "enqueue not answered",
+            "anything not answered",
+        ),
         caught_by=(PHANTOM, STEPS),
     ),
     "child_too_early": Plant(
@@ -146,7 +183,13 @@ PLANTED: Final[dict[str, Plant]] = {
     ),
     "dead_parent_releases": Plant(
         "a dead parent lets its children run",
-        (Edit("_effect_on_child", "when p_if_parent_fails = 'wait' then null", "when p_if_parent_fails = 'wait' then 'release'"),),
+        (
+            Edit(
+                "_effect_on_child",
+                "when p_if_parent_fails = 'wait' then null",
+                "when p_if_parent_fails = 'wait' then 'release'",
+            ),
+        ),
         caught_by=("no child before its parents",),
     ),
     "endless_retries": Plant(
@@ -156,17 +199,27 @@ PLANTED: Final[dict[str, Plant]] = {
     ),
     "lapse_costs_an_attempt": Plant(
         "a worker that dies costs its jobs an attempt",
-        (Edit("_hand_back_locked_jobs", "wish.operation in ('fail', 'requeue') as counted",
-              "wish.operation in ('fail', 'requeue', 'lapse') as counted"),),
+        (
+            Edit(
+                "_hand_back_locked_jobs",
+                "wish.operation in ('fail', 'requeue') as counted",
+                "wish.operation in ('fail', 'requeue', 'lapse') as counted",
+            ),
+        ),
         faults=KILLS,
         caught_by=(ATTEMPTS,),
-    ),  # fmt: skip
+    ),
     "snooze_costs_an_attempt": Plant(
         "whoever hands a job back pays for it",
-        (Edit("_hand_back_locked_jobs", "wish.operation in ('fail', 'requeue') as counted",
-              "wish.operation in ('fail', 'requeue', 'reschedule') as counted"),),
+        (
+            Edit(
+                "_hand_back_locked_jobs",
+                "wish.operation in ('fail', 'requeue') as counted",
+                "wish.operation in ('fail', 'requeue', 'reschedule') as counted",
+            ),
+        ),
         caught_by=(ATTEMPTS,),
-    ),  # fmt: skip
+    ),
     "error_forgotten": Plant(
         "a failure is counted, and its error is not kept",
         (Edit("_hand_back_locked_jobs", "where back.counted\n", "where back.counted and back.id % 3 > 0\n"),),
@@ -193,8 +246,13 @@ PLANTED: Final[dict[str, Plant]] = {
     ),
     "effect_without_end": Plant(
         "a completion in a caller's transaction answers true even when the lease is lost",
-        (Edit("complete_job", "return _complete_locked_job(",
-              "if random() < 0.3 then return true; end if; return _complete_locked_job("),),
+        (
+            Edit(
+                "complete_job",
+                "return _complete_locked_job(",
+                "if random() < 0.3 then return true; end if; return _complete_locked_job(",
+            ),
+        ),
         caught_by=("transactions are all or nothing",),
-    ),  # fmt: skip
+    ),
 }

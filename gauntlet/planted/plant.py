@@ -7,7 +7,9 @@ from typing import Any
 
 import psycopg
 
-TEXT = "select pg_get_functiondef(oid) from pg_proc where proname = %s and pronamespace = 'holdfast'::regnamespace"
+TEXT = """
+select pg_get_functiondef(oid) from pg_proc where proname = %s and pronamespace = 'holdfast'::regnamespace
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,32 +29,47 @@ class Catch:
 
 def control(server: Server, seed: int, say: Callable[[str], None]) -> Catch:
     """The same short run without a mistake: it must be clean."""
-    return _run(server, "nothing", Plant("nothing is planted", faults=("worker killed",)), seed, say, is_control=True)
+    return _run(
+        server, "nothing", Plant("nothing is planted", faults=("worker killed",)), seed, say, is_control=True
+    )
 
 
-def catches(
-    server: Server, names: Iterable[str], seed: int, say: Callable[[str], None]
-) -> Iterable[Catch]:
+def catches(server: Server, names: Iterable[str], seed: int, say: Callable[[str], None]) -> Iterable[Catch]:
     for name in names:
         yield _run(server, name, PLANTED[name], seed, say)
 
 
 def _run(
-    server: Server, name: str, mistake: Plant, seed: int, say: Callable[[str], None], *, is_control: bool = False
+    server: Server,
+    name: str,
+    mistake: Plant,
+    seed: int,
+    say: Callable[[str], None],
+    *,
+    is_control: bool = False,
 ) -> Catch:
     began = monotonic()
     needs_ways = any("answered" in fault for fault in mistake.faults)
     size = Size(rate=120, workers=2, producers=1, busy=True, with_ways=needs_ways)
     plan = Plan(
-        seed, SECONDS, 0, 4 if mistake.faults else 0, size, mistake.faults, kills=0, restarts=0, settle_s=15 if is_control else 3,
+        seed,
+        SECONDS,
+        0,
+        4 if mistake.faults else 0,
+        size,
+        mistake.faults,
+        kills=0,
+        restarts=0,
+        settle_s=15 if is_control else 3,
+        patience=1.5 if is_control else 1.0,
         first_s=8,
-    )  # fmt: skip
+    )
     outcome = go(server, plan, lambda _: None, plant=None if is_control else partial(_plant, mistake))
     by = tuple(outcome.verdict.counts)
     fits = bool(by) and (not mistake.caught_by or any(name in by for name in mistake.caught_by))
     catch = Catch(name, mistake.does, fits, by, monotonic() - began)
-    say(f"{name}: {'caught' if fits else 'NOT caught' if not is_control else 'clean' if not by else 'NOT clean'} "
-        f"in {catch.seconds:.0f} s {', '.join(by)}")  # fmt: skip
+    word = ("caught" if fits else "NOT caught") if not is_control else "NOT clean" if by else "clean"
+    say(f"{name}: {word} in {catch.seconds:.0f} s: {', '.join(by)}")
     return catch
 
 
