@@ -65,6 +65,18 @@ def test_a_job_keeps_its_slot_when_it_is_delivered() -> None:
     assert book.room == 0
 
 
+def test_only_a_lease_that_has_a_slot_frees_one_when_it_is_settled() -> None:
+    book = Book(3)
+    book.ask(3)
+    book.assign([claimed("a", "a1"), claimed("b", "b1"), claimed("c", "c1")], now=1.0)
+    book.deliver()
+    book.lapse("a", "a1")  # its slot is free already, though its outcome is still to be written down
+    book.assign([claimed("b", "b2")], now=2.0)  # ours again, under another lease
+    leases = [("a", "a1"), ("b", "b1"), ("c", "c1"), ("d", "d1")]
+    assert book.slots_of(leases) == 1
+    assert book.ask(10, book.slots_of(leases)) == 2
+
+
 def test_a_slot_is_free_when_its_job_has_left_and_only_once() -> None:
     book = Book(1)
     book.ask(1)

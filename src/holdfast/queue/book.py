@@ -70,6 +70,14 @@ class Book:
         self.asked = max(0, min(self.room + freeing, most))
         return self.asked
 
+    def slots_of(self, leases: Iterable[tuple[str, str | None]]) -> int:
+        """How many of these leases have a slot here: one that was lost has given it back already."""
+        return sum(
+            1
+            for job_id, lease_id in leases
+            if (entry := self.entries.get(job_id)) is not None and entry.lease_id == lease_id
+        )
+
     def unask(self) -> None:
         """The claim brought nothing, or is known to have failed."""
         self.asked = 0

@@ -253,7 +253,7 @@ class Feeding(ABC):
             return
         most = self._most(stream)
         reports = stream.take_reports(most)
-        asked = stream.ask(most, freeing=len(reports)) if claims else 0
+        asked = stream.ask(most, reports) if claims else 0
         if not (asked or reports):
             stream.looked(0, looks)
             self._plan_poll(line)

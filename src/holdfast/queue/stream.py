@@ -209,10 +209,13 @@ class OpenStream:
         """Whether the reader has nothing left to take."""
         return not self._book.waiting
 
-    def ask(self, most: int, freeing: int = 0) -> int:
-        """Reserve room for a claim that frees so many slots before."""
+    def ask(self, most: int, reports: Sequence[Settlement] = ()) -> int:
+        """Reserve room for a claim that writes these outcomes down before, which frees their slots."""
         with self._lock:
-            return 0 if self._ending or self._draining else self._book.ask(most, freeing)
+            if self._ending or self._draining:
+                return 0
+            freeing = self._book.slots_of((job_id, lease_id) for job_id, lease_id, _ in reports)
+            return self._book.ask(most, freeing)
 
     def take_reports(self, most: int) -> list[Settlement]:
         """Outcomes to be written down now."""
