@@ -40,7 +40,7 @@ def read_journals(directory: Path) -> tuple[list[Call], list[Run], dict[str, int
     capacities: dict[str, int] = {}
     for path in sorted(directory.glob("*.jsonl")):
         open_calls: dict[int, dict[str, Any]] = {}
-        open_runs: dict[str, dict[str, Any]] = {}
+        open_runs: dict[int, dict[str, Any]] = {}
         for line in journal.read(path):
             match line["what"]:
                 case "call":
@@ -48,11 +48,11 @@ def read_journals(directory: Path) -> tuple[list[Call], list[Run], dict[str, int
                 case "reply":
                     calls += _calls(path.stem, open_calls.pop(line["n"]), line["at"], line["said"])
                 case "begin":
-                    open_runs[line["job"]] = line
+                    open_runs[line["run"]] = line
                 case "end":
-                    begun = open_runs.pop(line["job"])
+                    begun = open_runs.pop(line["run"])
                     runs.append(
-                        Run(path.stem, line["job"], begun["attempt"], begun["at"], line["at"], line["how"])
+                        Run(path.stem, begun["job"], begun["attempt"], begun["at"], line["at"], line["how"])
                     )
                 case "opened":
                     capacities[line["assignee"]] = line["capacity"]
@@ -60,8 +60,8 @@ def read_journals(directory: Path) -> tuple[list[Call], list[Run], dict[str, int
                     pass
         for call in open_calls.values():
             calls += _calls(path.stem, call, float("inf"), UNKNOWN)
-        for job, begun in open_runs.items():
-            runs.append(Run(path.stem, job, begun["attempt"], begun["at"], float("inf"), None))
+        for begun in open_runs.values():
+            runs.append(Run(path.stem, begun["job"], begun["attempt"], begun["at"], float("inf"), None))
     return calls, runs, capacities
 
 

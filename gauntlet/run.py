@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from signal import SIGKILL, SIGQUIT
@@ -220,7 +221,8 @@ class _Course:
         began, at_rest = monotonic(), 0
         while monotonic() - began < self._bound_s * self._plan.patience:
             with self._arena.connect() as conn:
-                conn.execute(CLEAR.encode())
+                with suppress(psycopg.Error):  # one of them may have moved on
+                    conn.execute(CLEAR.encode())
                 row = conn.execute(UNFINISHED.encode()).fetchone()
             # Twice in a row: what is enqueued by a call on its way is not there yet.
             at_rest = at_rest + 1 if row is not None and row[0] == 0 else 0

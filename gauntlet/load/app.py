@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import itertools
 import os
 import resource
 import sys
@@ -19,6 +20,7 @@ from holdfast import Holdfast, JobCancelled, PermanentError, Retry, Snooze, curr
 hf = Holdfast()
 
 QUICK = Retry(8, base=0.05, multiplier=1.5, cap=0.5)
+_runs = itertools.count(1)
 _leaked: list[Any] = []
 
 
@@ -27,7 +29,9 @@ def told() -> Generator[None]:
     """Write down that the handler begins, and how it ends."""
     job = current_job()
     book = journal("handlers")
-    book.write("begin", job=job.job_id, attempt=job.attempt)
+    # A job that was taken over may run twice in one worker for a moment.
+    number = next(_runs)
+    book.write("begin", run=number, job=job.job_id, attempt=job.attempt)
     how = "returned"
     try:
         yield
@@ -38,7 +42,7 @@ def told() -> Generator[None]:
         how = "raised"
         raise
     finally:
-        book.write("end", job=job.job_id, how=how)
+        book.write("end", run=number, how=how)
 
 
 def first_time(word: str) -> bool:
