@@ -56,7 +56,8 @@ class Plan:
     kinds: Sequence[str] = ()
     kills: int = 6
     restarts: int = 2
-    settle_s: float = SETTLE_S
+    rest_s: float | None = None
+    """What a rest may take; None: by what is left, and by how much the machine has done so far."""
     patience: float = 1.5
     """How long to wait for a rest, as a multiple of what it may take."""
     first_s: float = 60.0
@@ -129,7 +130,7 @@ class _Course:
         self._backlog = 0
         self._rested_s: float | None = None
         self._bound_s = 0.0
-        self._exits: list[tuple[str, int]] = []
+        self._exits: dict[str, int] = {}
 
     def run(self) -> None:
         self._warm_up()
@@ -198,10 +199,11 @@ class _Course:
         self._backlog = self._number(UNFINISHED)
         done, seconds = self._number("select count(*) from holdfast.archived_jobs"), monotonic() - self._began
         pace = max(15.0, 0.25 * done / max(1.0, seconds))
-        self._bound_s = self._plan.settle_s + self._backlog / pace
+        self._bound_s = self._plan.rest_s or SETTLE_S + self._backlog / pace
         self._say(f"{self._backlog} jobs are left; they may take {self._bound_s:.0f} s")
         self._rested_s = self._wait_for_rest()
-        self._exits = arena.fleet.end()
+        permanent = {member.name for member in arena.fleet.members}
+        self._exits = {name: code for name, code in arena.fleet.end() if name in permanent}
         for each in (arena.link, arena.far_link, arena.pooler):
             if each is not None:
                 each.kill()
@@ -275,7 +277,7 @@ class _Course:
             "leaked_keys": len(history.held_at_end),
             "rest_s": _rounded(self._rested_s),
             "rest_bound_s": _rounded(self._bound_s),
-            "unclean_exits": sum(1 for _, code in self._exits if code != 0),
+            "unclean_exits": sum(1 for code in self._exits.values() if code != 0),
             "violations": sum(verdict.counts.values()),
             "violated": dict(verdict.counts),
         }

@@ -136,7 +136,12 @@ class Arena:
         hands = self.link.dsn(self.database) if self.link is not None else self.dsn
         self.fleet.add("hands", "hand", load_command("hands", "hands", seed=self.seed, lease=LEASE_S), hands)
         self.fleet.add("sql", "sql", load_command("sql_client", "sql", seed=self.seed, lease=LEASE_S), hands)
-        self.fleet.add("operator", "operator", load_command("operator", "operator", seed=self.seed), self.dsn)
+        self.fleet.add(
+            "operator",
+            "operator",
+            load_command("operator", "operator", seed=self.seed, busy=self.size.busy),
+            self.dsn,
+        )
         self.fleet.add("zombie", "zombie", load_command("zombie", "zombie", seed=self.seed), self.dsn)
         self.fleet.tend()
 

@@ -44,9 +44,14 @@ SET_ASIDE = """
 select coalesce(name, 'j' || id) from holdfast.jobs
 where consecutive_expirations >= holdfast.crash_concern_threshold()
 """
+# Holds without a holder: their job is not held any more, or under another lease.
 HELD = """
 select held.kind || ' ' || held.key, coalesce(names.name, 'j' || held.job_id)
-from holdfast.holds held left join holdfast.job_names names on names.id = held.job_id
+from holdfast.holds held
+left join holdfast.job_names names on names.id = held.job_id
+left join holdfast.jobs job on job.id = held.job_id and job.lease_id = held.lease_id
+  and job.state in ('RUNNING', 'CANCELLING')
+where job.id is null
 """
 # Events of the trace per job against what the witness saw: claims, and ends.
 UNTRACED = """

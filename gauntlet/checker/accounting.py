@@ -28,7 +28,10 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
                         job,
                         f"{added} attempts were counted at the step to {change.state} (change {change.seq})",
                     )
-            if change.max_attempts is not None and change.attempts > change.max_attempts:
+            most = change.max_attempts
+            if most is not None and (
+                change.attempts > most or (change.attempts == most and change.state == "FAILED_RETRY")
+            ):
                 yield (
                     job,
                     f"has {change.attempts} attempts and may have {change.max_attempts} ({change.seq})",

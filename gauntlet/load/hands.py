@@ -66,9 +66,9 @@ class Hand:
     async def _settle(self, job: Job) -> None:
         dice = self._rng.random()
         guard = {"lease_id": job.lease_id}
-        if dice < 0.80:
+        if dice < 0.70:
             await self._say("complete_job", job, {"by": self._who}, **guard)
-        elif dice < 0.88:
+        elif dice < 0.86:
             await self._say("fail_job", job, "no luck", delay=0.05, **guard)
         elif dice < 0.94:
             await asyncio.sleep(self._rng.uniform(0, 0.1))

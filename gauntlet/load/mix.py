@@ -35,7 +35,8 @@ BUSY_KINDS: Final = {
     "singleton": 14,
     "resource": 12,
     "dependent": 14,
-    "hand": 8,
+    "hand": 10,
+    "sql": 8,
 }
 """More of what can go wrong: for short runs with one mistake to find."""
 
@@ -79,8 +80,10 @@ class Mix:
                 return "plain", (), {**options, "wait_for": sorted(parents), "if_parent_fails": failing}
             case "delayed":
                 return "plain", (), {**options, "delay": round(rng.uniform(0.2, 2), 3)}
-            case "hand" | "sql":
-                return "plain", (), {**options, "queue": kind}
+            case "hand":
+                return "plain", (), {**options, "queue": "hand", "retry": rng.choice((1, 1, 2, 5))}
+            case "sql":
+                return "plain", (), {**options, "queue": "sql"}
             case "dependent":
                 return "plain", (), options
             case _:

@@ -35,6 +35,12 @@ class Operator(Client):
 
     pause_s = 0.15
 
+    def __init__(self, name: str, seed: int, *, busy: bool = False) -> None:
+        super().__init__(name, seed)
+        self._busy = busy
+        if busy:
+            self.pause_s = 0.05
+
     def turn(self) -> None:
         deeds = {
             self._cancel: 25,
@@ -42,7 +48,7 @@ class Operator(Client):
             self._revive: 15,
             self._release: 12,
             self._delete: 4,
-            self._pause: 4,
+            self._pause: 20 if self._busy else 4,
             self._take_all: 1,
             self._clear: 8,
         }

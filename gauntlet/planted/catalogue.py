@@ -15,7 +15,6 @@ STEPS = "every step is one the model allows"
 ATTEMPTS = "attempts and errors equal the failures"
 LOST = "no acknowledged job is lost"
 PHANTOM = "no job that nobody asked for, and none twice"
-ALIVE = "everything ends"
 STRANDED = "no child is stranded"
 
 PLANTED: Final[dict[str, Plant]] = {
@@ -56,7 +55,7 @@ PLANTED: Final[dict[str, Plant]] = {
     "lost_waiter": Plant(
         "the quick way to complete forgets those who wait",
         (Edit("_complete_plain_jobs", "and job.waiters = 0", ""),),
-        caught_by=(STRANDED, ALIVE),
+        caught_by=(STRANDED,),
     ),
     "key_leaked_on_lapse": Plant(
         "a lapse leaves the key with the lost job",
@@ -68,7 +67,7 @@ PLANTED: Final[dict[str, Plant]] = {
             ),
         ),
         faults=KILLS,
-        caught_by=(KEYS, ALIVE),
+        caught_by=(KEYS,),
     ),
     "attempt_at_claim": Plant(
         "an attempt is counted when a job is claimed",
@@ -195,7 +194,7 @@ PLANTED: Final[dict[str, Plant]] = {
     "endless_retries": Plant(
         "the largest number of attempts is not heeded",
         (Edit("_settle", "coalesce(job.attempts + 1 >= job.max_attempts, false)", "false"),),
-        caught_by=(ATTEMPTS, ALIVE),
+        caught_by=(ATTEMPTS,),
     ),
     "lapse_costs_an_attempt": Plant(
         "a worker that dies costs its jobs an attempt",

@@ -40,6 +40,7 @@ class CannotPlant(Exception):
 
 def plant(conn: psycopg.Connection[Any], mistake: Plant) -> None:
     """Make the mistake in this database."""
+    conn.execute("set search_path to holdfast, public")
     for edit in mistake.edits:
         row = conn.execute(TEXT, [edit.function]).fetchone()
         if row is None or row[0].count(edit.right) == 0:
@@ -47,3 +48,4 @@ def plant(conn: psycopg.Connection[Any], mistake: Plant) -> None:
         conn.execute(row[0].replace(edit.right, edit.wrong).encode())
     if mistake.sql:
         conn.execute(mistake.sql.replace("DATABASE", conn.info.dbname).encode())
+    conn.execute("reset search_path")
