@@ -66,13 +66,19 @@ def read_journals(directory: Path) -> tuple[list[Call], list[Run], dict[str, int
 
 
 def _calls(who: str, line: dict[str, Any], ended: float, said: str | list[str]) -> Iterator[Call]:
-    for place, item in enumerate(line["items"]):
+    items: list[Any] = line["items"]
+    for place, item in enumerate(items):
         told = said if isinstance(said, str) else said[place]
-        match item:
-            case [str() as job, dict() as spec]:
-                spec = {**spec, "order": True} if line.get("order") else spec
-                yield Call(who, line["op"], job, told, line["at"], ended, None, spec)
-            case [str() as job, str() as lease, str() as verb]:
-                yield Call(who, line["op"], job, told, line["at"], ended, lease, {"verb": verb})
-            case _:
-                yield Call(who, line["op"], item, told, line["at"], ended, line.get("lease"))
+        job, lease, spec = _item(line, item)
+        yield Call(who, line["op"], job, told, line["at"], ended, lease, spec)
+
+
+def _item(line: dict[str, Any], item: Any) -> tuple[str, str | None, dict[str, Any]]:
+    """A job, what a caller named as its lease, and what else it said."""
+    if isinstance(item, str):
+        return item, line.get("lease"), {}
+    match line["op"]:
+        case "zombie":
+            return item[0], item[1], {"verb": item[2]}
+        case _:
+            return item[0], None, {**item[1], "order": bool(line.get("order"))}

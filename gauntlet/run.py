@@ -19,6 +19,7 @@ from gauntlet.arena.arena import LEASE_S, QUEUES, Arena, Size
 from gauntlet.arena.fleet import Member
 from gauntlet.arena.server import Server
 from gauntlet.checker import Verdict
+from gauntlet.faults import handlers
 from gauntlet.figures import Restart
 from gauntlet.history import UNKNOWN, History
 from gauntlet.load.mix import RESOURCES
@@ -35,6 +36,7 @@ where consecutive_expirations >= holdfast.crash_concern_threshold()
 HOLDERS: Final = """
 select assignee_id from holdfast.jobs where state = 'RUNNING' group by 1 order by count(*) desc
 """
+PROBES: Final = 12
 SETTLE_S: Final = 40.0
 """What a rest may take beside the work that is left: leases, retries, workers that start."""
 
@@ -162,6 +164,9 @@ class _Course:
     def _measure_kills(self) -> None:
         for _ in range(self._plan.kills):
             sleep(self._rng.uniform(0.5, 1.0))
+            # Something to hold: what most jobs do takes no time at all.
+            for _ in range(PROBES):
+                handlers.enqueue(self._arena, "linger", LEASE_S, "loop")
             member = self._busiest()
             begun = time()
             member.signal(SIGKILL)
@@ -277,7 +282,7 @@ class _Course:
             "leaked_keys": len(history.held_at_end),
             "rest_s": _rounded(self._rested_s),
             "rest_bound_s": _rounded(self._bound_s),
-            "unclean_exits": sum(1 for code in self._exits.values() if code != 0),
+            "unclean_exits": {name: code for name, code in self._exits.items() if code != 0},
             "violations": sum(verdict.counts.values()),
             "violated": dict(verdict.counts),
         }

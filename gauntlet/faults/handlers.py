@@ -7,6 +7,7 @@ from collections.abc import Generator
 from random import Random
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from gauntlet.arena.arena import Arena
 from gauntlet.faults.registry import fault
@@ -16,20 +17,22 @@ _numbers = itertools.count(1)
 
 SUBMIT = """
 select job_id from holdfast.submit_job(%s, 'nemesis', %s, p_task => %s, p_priority => 50,
-  p_payload => jsonb_build_object('args', jsonb_build_array(%s::text)), p_timeout => %s)
+  p_payload => jsonb_build_object('args', %s::jsonb), p_timeout => %s)
 """
 TASKS = {"loop": "misbehave", "thread": "misbehave_in_thread", "child": "misbehave_in_child"}
 TIMEOUTS = {"loop": None, "thread": 1.0, "child": 10.0}
 
 
-def enqueue(arena: Arena, how: str, queue: str) -> None:
-    """A job that misbehaves, journaled like everybody's."""
-    name = f"evil-{how.replace(' ', '_')}-{next(_numbers)}"
+def enqueue(
+    arena: Arena, task: str, argument: str | float, queue: str, timeout_s: float | None = None
+) -> None:
+    """A job of the harness, journaled like everybody's."""
+    name = f"{task}-{str(argument).replace(' ', '_')}-{next(_numbers)}"
     number = arena.journal.call("submit", [[name, {}]])
     said = UNKNOWN
     try:
         with arena.connect() as conn:
-            conn.execute(SUBMIT, [name, queue, f"gauntlet.load.app.{TASKS[queue]}", how, TIMEOUTS[queue]])
+            conn.execute(SUBMIT, [name, queue, f"gauntlet.load.app.{task}", Jsonb([argument]), timeout_s])
         said = OK
     except psycopg.OperationalError:
         pass
@@ -41,7 +44,7 @@ def enqueue(arena: Arena, how: str, queue: str) -> None:
 
 def _evil(name: str, does: str, how: str, queue: str, undone: str = "the job behaves the next time") -> None:
     def act(arena: Arena, rng: Random) -> Generator[float]:
-        enqueue(arena, how, queue)
+        enqueue(arena, TASKS[queue], how, queue, TIMEOUTS[queue])
         yield 0
 
     fault(name, does, undone=undone)(act)

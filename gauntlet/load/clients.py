@@ -45,8 +45,11 @@ class Client:
             self._conn.close()
             self._conn = None
 
+    def _stop(self, *_: object) -> None:
+        self.over.set()
+
     def run(self) -> None:
-        signal.signal(signal.SIGTERM, lambda *_: self.over.set())
+        signal.signal(signal.SIGTERM, self._stop)
         print("ready", flush=True)
         while not self.over.is_set():
             try:

@@ -44,7 +44,7 @@ class Hand:
         self._journal.write("opened", assignee=self._who, capacity=self._capacity)
         stream = self._queue.stream_jobs(self._who, max_assigned_jobs=self._capacity, queues=["hand"])
         async with stream:
-            stream.on_cancel(lambda job: self._begin(self._answer_cancellation(job)))
+            stream.on_cancel(self._cancelled)
             for _ in range(self._rng.randint(5, 60)):
                 if self.over.is_set():
                     return
@@ -58,8 +58,8 @@ class Hand:
                     self._journal.write("delivered", job=job.id, lease=job.lease_id, assignee=self._who)
                     await self._settle(job)
 
-    def _begin(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
+    def _cancelled(self, job_id: str) -> None:
+        task = asyncio.ensure_future(self._answer_cancellation(job_id))
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 
