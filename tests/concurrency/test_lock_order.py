@@ -78,6 +78,26 @@ def test_settle_batches_in_opposite_orders_do_not_deadlock(
     assert not any(row["ok"] for row in answer(back))
 
 
+def test_a_batch_of_plain_and_other_completions_does_not_deadlock_with_a_cancellation(
+    conn: Connection, first: Session, second: Session, third: Session
+) -> None:
+    """What ends without consequences must not be locked before what has some, and a lower number."""
+    leases = {job_id: submit_and_claim(conn, job_id) for job_id in ("parent", "between", "plain")}
+    submit(conn, "child", p_wait_for=["parent"])
+    between = leases.pop("between")
+    hold(third, "between")
+
+    cancelling = second.start_blocked(
+        lambda session: call(session, "cancel_jobs", p_job_ids=["parent", "between", "plain"])
+    )
+    settling = first.start_blocked(settle_all("complete", leases))
+    third.commit()
+
+    assert all(row["cancelled"] for row in answer(cancelling))
+    assert all(row["ok"] for row in answer(settling))
+    assert settle(conn, "between", "complete", between)["ok"]
+
+
 def test_extensions_in_opposite_orders_wait_for_nobody(
     conn: Connection, first: Session, second: Session, third: Session
 ) -> None:

@@ -98,6 +98,13 @@ def test_what_stands_before_the_floor_is_found_at_once_when_a_claim_does_not_fil
     assert floors[1] is not None, "nothing stood before the floor"
 
 
+def test_a_look_that_was_slow_once_does_not_hide_what_comes_back_in_line_for_long() -> None:
+    """A worker whose claim had waited for a frozen server went 65 s without the jobs of a killed one."""
+    assert feeding.floor_for_s(0.001) == feeding.FLOOR_S
+    assert feeding.floor_for_s(0.3) == pytest.approx(3.0)
+    assert feeding.floor_for_s(6.5) == feeding.FLOOR_MOST_S
+
+
 def _take(queue: SyncQueue, stream: Any, batches: int) -> set[str]:
     taken: set[str] = set()
     for _ in range(batches):

@@ -46,9 +46,11 @@ ACTIVE_S: Final = 0.1
 
 FLOOR_S: Final = 1.0
 FLOOR_SHARE: Final = 10
+FLOOR_MOST_S: Final = 5.0
 """How long a busy line claims from where the last claim began, before it looks from the beginning again. A
 look from the beginning that took long, as when a long transaction keeps dead rows there, is paid for by ten
-times as long without one."""
+times as long without one, but not for longer than the last: what comes back in line stands there, and it may
+have been the way to the database that was slow."""
 
 GATHER_S: Final = 0.005
 """How long room is gathered before more is claimed for a reader that still has something to do."""
@@ -303,7 +305,7 @@ class Feeding(ABC):
                 line.due_known = waiting is None and not answer.claimed
                 line.floor = _beginning_of(answer.claimed) if is_full and waiting is None else None
                 if floor is None:
-                    line.floor_until = now + max(FLOOR_S, (now - began) * FLOOR_SHARE)
+                    line.floor_until = now + floor_for_s(now - began)
                 if answer.claimed:
                     # When something becomes due is asked when these have begun, with the first outcome.
                     line.idle_s = line.active_s / 2
@@ -451,6 +453,11 @@ class Feeding(ABC):
 def _number(said: str) -> int | None:
     """The number of the job a signal is about, if that is a generated id."""
     return int(said[1:]) if _GENERATED(said) else None
+
+
+def floor_for_s(look_s: float) -> float:
+    """How long to go without a look from the beginning, after one that took so long."""
+    return max(FLOOR_S, min(FLOOR_MOST_S, look_s * FLOOR_SHARE))
 
 
 def _beginning_of(claimed: list[ClaimedJob]) -> Floor | None:

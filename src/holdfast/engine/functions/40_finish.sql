@@ -35,6 +35,21 @@ declare
   v_traced boolean;
   v_left text[];                                      -- queues with a limit that have room now
 begin
+  -- What is left out here is locked by _settle, after what was taken here. So where a look without locks finds that some will
+  -- be, all are locked first, in the one order: a cancellation or a submission may hold one of them and wait for another.
+  if cardinality(p_ids) > 1 and exists (
+    select from jobs job
+    where job.id = any (p_ids)
+      and (
+        job.waiters > 0
+        or job.has_holds
+        or job.state not in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY')
+        or job.stream_id is not null and job.stream_id is distinct from p_stream_id
+      ))
+  then
+    perform _lock_jobs(p_ids);
+  end if;
+
   with gone as (
     delete from jobs job
     using (
