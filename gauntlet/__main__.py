@@ -40,8 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             console.print(f"{name}: {fault.does}; undone: {fault.undone}", highlight=False)
         return
     outcome, first, caught = _run(options, console)
-    if outcome is not None:
-        report.show(console, outcome)
     if first is not None:
         report.show_catches(console, first, caught)
     print(report.line(outcome, first, caught))
@@ -67,6 +65,7 @@ def _run(options: argparse.Namespace, console: Console) -> tuple[Outcome | None,
                 plant=None if mistake is None else lambda conn: plant(conn, mistake),
                 keep=options.keep,
             )
+            report.show(console, outcome)
         if options.planted_only or options.planted:
             first = control(server, options.seed, say)
             caught = list(catches(server, PLANTED, options.seed, say))
