@@ -37,6 +37,7 @@ BUSY_KINDS: Final = {
     "dependent": 14,
     "hand": 10,
     "sql": 8,
+    "linger": 14,
 }
 """More of what can go wrong: for short runs with one mistake to find."""
 
@@ -49,6 +50,8 @@ class Mix:
     kinds: dict[str, int] = field(default_factory=lambda: dict(KINDS))
     recent: deque[str] = field(default_factory=lambda: deque[str](maxlen=200))
     """Jobs whose enqueue was acknowledged."""
+    pace: float = 1.0
+    """How much longer than usual handlers take."""
 
     def choose(self) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """Task, arguments and options of a job."""
@@ -59,7 +62,7 @@ class Mix:
             options["priority"] = rng.choice((-5, 5, 9))
         match kind:
             case "linger":
-                return "linger", (rng.uniform(0, 0.5),), options
+                return "linger", (rng.uniform(0, 0.5) * self.pace,), options
             case "brief" | "child":
                 return kind, (rng.uniform(0, 0.03),), options
             case "flaky":
@@ -68,12 +71,12 @@ class Mix:
             case "singleton":
                 return (
                     "linger",
-                    (rng.uniform(0, 0.02),),
+                    (rng.uniform(0, 0.02) * self.pace,),
                     {**options, "singleton_key": f"s{rng.randrange(SINGLETONS)}"},
                 )
             case "resource":
                 keys = rng.sample(sorted(RESOURCES), rng.choice((1, 1, 2)))
-                return "linger", (rng.uniform(0, 0.02),), {**options, "resources": keys}
+                return "linger", (rng.uniform(0, 0.02) * self.pace,), {**options, "resources": keys}
             case "dependent" if self.recent:
                 parents = {rng.choice(self.recent) for _ in range(rng.choice((1, 1, 2, 5)))}
                 failing = rng.choice(("run", "run", "wait", "cancel"))

@@ -38,10 +38,16 @@ class Operator(Client):
     def __init__(self, name: str, seed: int, *, busy: bool = False) -> None:
         super().__init__(name, seed)
         self._busy = busy
+        self._has_begun = False
         if busy:
             self.pause_s = 0.05
 
     def turn(self) -> None:
+        if not self._has_begun:
+            # Whoever was here before may have been killed with a queue paused.
+            for queue in QUEUES:
+                self._one("resume", "select holdfast.resume_queue(%s)", queue)
+            self._has_begun = True
         deeds = {
             self._cancel: 25,
             self._cancel_running: 15,

@@ -27,6 +27,8 @@ SIZES = (1, 1, 1, 1, 5, 20, 60)
 ENOUGH = 15_000
 """Jobs that have not ended, above which producers wait: the load is to be steady, not endless."""
 BURST_S = 5.0
+SLOWER = 5.0
+"""In short runs a kill or a cancellation has to find somebody at work."""
 
 Chosen = tuple[str, tuple[Any, ...], dict[str, Any]]
 
@@ -38,7 +40,7 @@ class Producer:
         self._prefix = f"{name}-{os.getpid()}"
         self._rng = Random(f"{seed} {self._prefix}")
         self._rate = rate
-        self._mix = Mix(self._rng, dict(BUSY_KINDS if busy else KINDS))
+        self._mix = Mix(self._rng, dict(BUSY_KINDS if busy else KINDS), pace=SLOWER if busy else 1.0)
         self._journal = journal(name)
         self._over = threading.Event()
         self._number = 0
