@@ -130,6 +130,8 @@ class History:
     """By assignee and queue: how many jobs one stream may hold."""
     resources: Mapping[str, int] = field(default_factory=dict[str, int])
     """By key: the most holders there may be; 1 unless named."""
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By queue: how many of its jobs may be held at once."""
     held_at_end: Sequence[tuple[str, str]] = ()
     """Keys that are still held, and by which job."""
     untraced: Sequence[str] = ()

@@ -15,7 +15,7 @@ from typing import Any, Final
 import psycopg
 
 from gauntlet import checker, collect, figures
-from gauntlet.arena.arena import LEASE_S, QUEUES, Arena, Size
+from gauntlet.arena.arena import LEASE_S, LIMITS, QUEUES, Arena, Size
 from gauntlet.arena.fleet import Member
 from gauntlet.arena.server import Server
 from gauntlet.checker import Verdict
@@ -218,6 +218,7 @@ class _Course:
         history.processes = arena.processes_left()
         history.unfinished_after_s, history.bound_s = self._rested_s, self._bound_s
         history.resources = RESOURCES
+        history.limits = LIMITS
         history.capacities = {
             **history.capacities,
             **{f"queue {name}": size for name, size in QUEUES.items()},

@@ -26,6 +26,8 @@ from holdfast.engine import installer
 
 LEASE_S: Final = 2.0
 QUEUES: Final = {"loop": 12, "thread": 4, "child": 2}
+LIMITS: Final = {"thread": 5}
+"""Less than two workers could run."""
 WORKER: Final = {
     "lease": LEASE_S,
     "shutdown_timeout": 2.0,
@@ -114,6 +116,8 @@ class Arena:
             witness.call(conn)
             for key, capacity in RESOURCES.items():
                 conn.execute("select holdfast.set_resource_capacity(%s, %s)", [key, capacity])
+            for queue, limit in LIMITS.items():
+                conn.execute("select holdfast.set_queue_limit(%s, %s)", [queue, limit])
             if plant is not None:
                 plant(conn)
 

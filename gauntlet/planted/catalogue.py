@@ -231,11 +231,13 @@ PLANTED: Final[dict[str, Plant]] = {
     ),
     "pause_forgotten": Plant(
         "a paused queue goes on",
-        (
-            Edit("claim_jobs", "exists (select from queues where queues.name = p_queues[1])", "false"),
-            Edit("claim_jobs", "where not exists (select from queues where queues.name = line.queue)", ""),
-        ),
+        (Edit("claim_jobs", "where queues.paused_at is null;", "where true;"),),
         caught_by=("no job of a paused queue is claimed",),
+    ),
+    "limit_forgotten": Plant(
+        "a queue with a limit has room for two more",
+        (Edit("_rooms", "queues.max_running - ", "2 + queues.max_running - "),),
+        caught_by=("no queue has more jobs held than its limit",),
     ),
     "commit_not_durable": Plant(
         "a commit is acknowledged before it is on the disk",

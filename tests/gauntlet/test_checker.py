@@ -157,6 +157,13 @@ def over_capacity() -> History:
     return life.history()
 
 
+def over_the_limit() -> History:
+    life = Life()
+    for job in "ab":
+        life.asked(job).step(job, "INITIAL_PENDING", queue="mail").claimed(job, f"lease of {job}")
+    return life.step("a", "COMPLETED").step("b", "COMPLETED").history(limits={"mail": 1})
+
+
 def key_held_twice() -> History:
     return full_life().held("resource", "r", "plain").held("resource", "r", "again").history()
 
@@ -269,6 +276,7 @@ DOCTORED: dict[str, tuple[Doctored, ...]] = {
         ran_without_a_claim,
     ),
     "no stream holds more than its capacity": (over_capacity,),
+    "no queue has more jobs held than its limit": (over_the_limit,),
     "no key is held twice, nor by a job that is not running": (
         key_held_twice,
         key_left_over,
