@@ -87,6 +87,7 @@ def go(
     *,
     plant: Callable[[psycopg.Connection[Any]], None] | None = None,
     keep: bool = False,
+    keep_failed: bool = True,
 ) -> Outcome:
     """Run, and judge."""
     arena = Arena(server, plan.seed, plan.size, say=say)
@@ -116,7 +117,7 @@ def go(
             _write_stories(arena, history, verdict)
         return outcome
     finally:
-        arena.close(keep=keep or not is_clean)
+        arena.close(keep=keep or (keep_failed and not is_clean))
 
 
 class _Course:

@@ -72,7 +72,13 @@ def _run(
         patience=1.5 if is_control else 1.0,
         first_s=8,
     )
-    outcome = go(server, plan, lambda _: None, plant=None if is_control else partial(_plant, mistake))
+    outcome = go(
+        server,
+        plan,
+        lambda _: None,
+        plant=None if is_control else partial(_plant, mistake),
+        keep_failed=is_control,
+    )
     by = tuple(outcome.verdict.counts)
     fits = bool(by) and (not mistake.caught_by or any(name in by for name in mistake.caught_by))
     catch = Catch(name, mistake.does, fits, by, monotonic() - began)
