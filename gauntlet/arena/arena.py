@@ -17,7 +17,15 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from gauntlet.arena import witness
-from gauntlet.arena.fleet import RUN_VARIABLE, Fleet, load_command, survivors, worker_command
+from gauntlet.arena.fleet import (
+    RUN_VARIABLE,
+    Fleet,
+    free_port,
+    load_command,
+    survivors,
+    web_command,
+    worker_command,
+)
 from gauntlet.arena.links import Link, Namespaces, Pooler
 from gauntlet.arena.server import Server
 from gauntlet.journal import DIRECTORY_VARIABLE, Journal
@@ -139,6 +147,12 @@ class Arena:
             self.fleet.add(name, "producer", command, way)
         hands = self.link.dsn(self.database) if self.link is not None else self.dsn
         self.fleet.add("hands", "hand", load_command("hands", "hands", seed=self.seed, lease=LEASE_S), hands)
+        port = free_port()
+        self.fleet.add("web", "web", web_command(port), hands)
+        remote = load_command(
+            "remote", "remote", seed=self.seed, lease=LEASE_S, url=f"http://127.0.0.1:{port}"
+        )
+        self.fleet.add("remote", "hand", remote, hands)
         self.fleet.add("sql", "sql", load_command("sql_client", "sql", seed=self.seed, lease=LEASE_S), hands)
         self.fleet.add(
             "operator",

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -186,6 +187,18 @@ def worker_command(queues: Mapping[str, int], **settings: float) -> list[str]:
         *options,
         "--log-level=warning",
     ]
+
+
+def web_command(port: int) -> list[str]:
+    """A web server as the product ships it."""
+    return [sys.executable, "-m", "holdfast", "web", f"--port={port}"]
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
 
 
 def load_command(module: str, name: str, **settings: Any) -> list[str]:

@@ -157,6 +157,28 @@ def freeze_hand(arena: Arena, rng: Random) -> Generator[float]:
         member.signal(SIGCONT)
 
 
+@fault("web server killed", "SIGKILL to the server that streams over HTTP", weight=2)
+def kill_web(arena: Arena, rng: Random) -> Generator[float]:
+    arena.fleet.pick(rng, "web").signal(SIGKILL)
+    yield 0
+
+
+@fault("web server told to stop", "SIGTERM to the server that streams over HTTP")
+def stop_web(arena: Arena, rng: Random) -> Generator[float]:
+    arena.fleet.pick(rng, "web").signal(SIGTERM)
+    yield 0
+
+
+@fault("web server frozen beyond its leases", "SIGSTOP until its jobs are somebody else's", undone="SIGCONT")
+def freeze_web(arena: Arena, rng: Random) -> Generator[float]:
+    member = arena.fleet.pick(rng, "web")
+    try:
+        member.signal(SIGSTOP)
+        yield LEASE_S * rng.uniform(1.2, 2)
+    finally:
+        member.signal(SIGCONT)
+
+
 @fault("SQL client killed", "SIGKILL to a client with a transaction open, perhaps")
 def kill_sql_client(arena: Arena, rng: Random) -> Generator[float]:
     arena.fleet.pick(rng, "sql").signal(SIGKILL)
