@@ -6,7 +6,7 @@ ARGS   ?=
 SCENARIO ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test stress pgbouncer chromium check fix fuzz pace schema bench peers gauntlet clean
+.PHONY: help demo ui test stress pgbouncer chromium check fix fuzz pace schema bench peers gauntlet lock audit clean
 
 help: ## List the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -71,6 +71,12 @@ peers: $(VENV)/.installed ## Measure beside other job queues (ARGS='--only pgque
 gauntlet: $(VENV)/.installed pgbouncer ## Prove that nothing is lost: load, faults, a checker (ARGS='--minutes 3 --json')
 	@sh gauntlet/install_tools.sh
 	$(BIN)/python -m gauntlet $(ARGS)
+
+lock: ## Write requirements.lock anew: every dependency, with hashes, for every platform
+	$(PYTHON) tools/dependencies.py lock
+
+audit: ## Ask what is known against the versions of the lock; not being answered is not a pass
+	$(PYTHON) tools/dependencies.py audit
 
 clean: ## Remove everything the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist bench/peers/.cache src/holdfast/web/dist src/holdfast/web/ui/node_modules
