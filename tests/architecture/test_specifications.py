@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.architecture.named import ROOT, is_a_test, text_of
+
 PAGE = ROOT / "docs" / "specifications.md"
 
 ID = re.compile(r"M2-\d{3}|S\d{3}-\d{2,3}")
-NAMED_TEST = re.compile(r"tests/[\w/]+\.py::\w+")
 OPEN = ("to be filled", "–")
 
 
@@ -47,11 +45,6 @@ def rows_of(page: str) -> list[Row]:
 
 
 ROWS = rows_of(PAGE.read_text(encoding="utf-8"))
-
-
-@cache
-def text_of(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
 
 
 def test_every_row_has_an_id_of_its_own() -> None:
@@ -100,13 +93,3 @@ def code_exists(named: str) -> bool:
     path, _, name = named.partition(":")
     file = ROOT / "src" / "holdfast" / path
     return file.is_file() and name in text_of(file)
-
-
-def is_a_test(named: str) -> bool:
-    path, _, name = named.partition("::")
-    file = ROOT / path
-    if not NAMED_TEST.fullmatch(named) or not file.is_file():
-        return False
-    # A function, or a class or name that pytest collects, such as a state machine's TestCase.
-    definition = rf"^\s*(async )?def {name}\(|^class {name}\b|^{name} = "
-    return re.search(definition, text_of(file), re.MULTILINE) is not None
