@@ -200,15 +200,23 @@ def test_a_token_that_cannot_be_is_refused_and_not_shown(word: str) -> None:
     assert "secret-4711" not in repr(WebSettings(tokens=TOKENS, dsn="postgresql://u:secret-4711@h/d"))
 
 
+def test_behind_a_proxy_the_server_does_not_start_without_a_token() -> None:
+    with pytest.raises(InvalidArgument, match=r"jobs\.example\.com.*HOLDFAST_WEB_PASSWORD"):
+        WebSettings(allow_hosts=("localhost", "jobs.example.com"))
+    assert WebSettings(allow_hosts=("localhost",)).is_open
+
+
 def test_two_tokens_cannot_have_one_name() -> None:
     with pytest.raises(InvalidArgument, match="ada"):
         WebSettings(tokens=read_tokens(["admin:ada:secret-number-1", "viewer:ada:secret-number-2"]))
 
 
 def test_on_loopback_the_server_goes_by_no_other_name(serve: Serve) -> None:
-    running = serve(allow_hosts=("jobs.example.com",))
+    running = serve(allow_hosts=("jobs.example.com",), tokens=TOKENS)
     port = running.address.rpartition(":")[2]
-    with httpx.Client(base_url=running.address) as web:
+    with httpx.Client(
+        base_url=running.address, headers={"Authorization": f"Bearer {SECRETS['admin']}"}
+    ) as web:
         for host in (
             "localhost",
             f"LOCALHOST:{port}",

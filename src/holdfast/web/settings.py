@@ -63,6 +63,12 @@ class WebSettings:
                 "set HOLDFAST_WEB_PASSWORD, or HOLDFAST_WEB_TOKENS='admin:NAME:SECRET', pass --token-file, "
                 f"or listen on {DEFAULT_HOST}"
             )
+        if not self.tokens and (names := [name for name in self.allow_hosts if not is_loopback(name)]):
+            raise InvalidArgument(
+                f"a server that is called {names[0]} is reached by others, through a proxy, and nobody would "
+                "have to say who they are: set HOLDFAST_WEB_PASSWORD, or "
+                "HOLDFAST_WEB_TOKENS='admin:NAME:SECRET', or pass --token-file"
+            )
         try:
             re.compile(self.redact)
         except re.error as error:
