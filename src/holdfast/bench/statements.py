@@ -11,11 +11,13 @@ from typing import Any
 import psycopg
 
 from holdfast.store.line import Line
+from holdfast.store.statements import Statements
 
 SENDERS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
     (psycopg.Cursor, ("execute", "executemany", "copy")),
     (psycopg.AsyncCursor, ("execute", "executemany", "copy")),
     (Line, ("ask",)),
+    (Statements, ("ask",)),
 )
 
 
