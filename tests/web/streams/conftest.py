@@ -12,7 +12,13 @@ from tests.queue.streaming import Table
 from tests.web.streams.face import RemoteFace, open_remote_face
 
 
-@pytest.fixture(params=[False, True], ids=["written", "acknowledged"])
+@pytest.fixture(
+    params=[
+        # The same way but for one step, and minutes of it: `make stress`.
+        pytest.param(False, id="written", marks=pytest.mark.stress),
+        pytest.param(True, id="acknowledged"),
+    ]
+)
 def side(request: pytest.FixtureRequest) -> Generator[RemoteFace]:
     """Streams over HTTP: jobs have arrived when they are written, or when they are acknowledged."""
     with open_remote_face(request.param) as face:
