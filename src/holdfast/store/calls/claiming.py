@@ -27,7 +27,7 @@ _CLAIM_TERMS: Final = {
     "p_floor_at": "timestamptz",
     "p_floor_id": "bigint",
 }
-CLAIM_JOBS: Final = statement("claim_jobs", rows.CLAIMED_COLUMNS, **_CLAIM_TERMS)
+CLAIM_JOBS: Final = statement("claim_jobs", rows.CLAIMED_COLUMNS, **_CLAIM_TERMS, p_take_resources="boolean")
 CLAIM_WAITING_JOB: Final = statement(
     "claim_waiting_job", rows.CLAIMED_COLUMNS, p_number="bigint", **_CLAIM_TERMS
 )
@@ -56,12 +56,15 @@ def claim_jobs(
     stream_id: int | None = None,
     sweep: bool = True,
     floor: Floor | None = None,
+    take_resources: bool = False,
     timeout_s: float | None = None,
 ) -> Call[list[ClaimedJob]]:
     """Claim up to `limit` jobs that have all these tags: by priority, then by due time, then as submitted.
 
-    Overdue leases are swept first unless `sweep` is false; jobs before `floor` are not looked for. It is not
-    repeated when its answer is lost: what it claimed comes back when the leases lapse.
+    Overdue leases are swept first unless `sweep` is false; jobs before `floor` are not looked for. With
+    `take_resources` jobs that take one resource get it if it is free, and whoever claims has to look.
+
+    It is not repeated when its answer is lost: what it claimed comes back when the leases lapse.
     """
     parameters = (
         arguments.text(worker_id, "worker_id"),
@@ -69,6 +72,7 @@ def claim_jobs(
         arguments.whole(limit, "limit"),
         *lease_terms(lease_s, tags, stream_id),
         *sweep_terms(sweep, floor),
+        arguments.flag(take_resources, "take_resources"),
     )
     return Call(CLAIM_JOBS, parameters, rows.claimed_jobs, idempotent=False, timeout_s=timeout_s)
 
@@ -102,7 +106,7 @@ def claim_waiting_job(
         timeout_s=timeout_s,
     )
     named = arguments.whole(number, "number", least=0, most=arguments.BIGINT)
-    return replace(claim, statement=CLAIM_WAITING_JOB, parameters=(named, *claim.parameters))
+    return replace(claim, statement=CLAIM_WAITING_JOB, parameters=(named, *claim.parameters[:-1]))
 
 
 def get_work(
