@@ -26,7 +26,7 @@ ui: $(VENV)/.installed ## Build the dashboard, with Node from the PATH or from P
 	@$(BIN)/python src/holdfast/web/ui/build.py
 
 test: check ui pgbouncer chromium ## Check and test everything (ARGS='-k claim' goes to pytest)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 stress: $(VENV)/.installed pgbouncer ## Take minutes to break the queue, and say what was seen (ARGS='-k memory' for a part)
 	$(BIN)/python -m pytest -m stress -s tests/queue tests/web/streams $(ARGS)
