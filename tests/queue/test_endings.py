@@ -158,7 +158,9 @@ def test_a_completed_job_is_never_eligible_again(queue: SyncQueue) -> None:
     assert queue.reset_running_jobs() == 0
 
 
-@pytest.mark.parametrize("result", [object(), {1, 2}, {"deep": [object()]}, soon()], ids=repr)
+@pytest.mark.parametrize(
+    "result", [object(), {1, 2}, {"deep": [object()]}, soon()], ids=["object", "set", "deep", "moment"]
+)
 def test_a_result_that_cannot_be_encoded_raises_before_any_call_and_the_job_stays_held(
     queue: SyncQueue, result: Any
 ) -> None:

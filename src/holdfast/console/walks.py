@@ -123,6 +123,15 @@ class Dead(Walk):
         self.cursor = found[-1] if found else place
         return found
 
+    def count(self) -> Steps[int]:
+        if self.cursor is None:
+            jobs = yield from ask(searching.count_dead_jobs(self._query, until=self._until))
+            if jobs < PAGES[-1]:
+                self.ended = True
+                return jobs
+        # Too many for one statement: page by page.
+        return (yield from super().count())
+
 
 class Among(Walk):
     """Through jobs that an index has found."""

@@ -20,7 +20,7 @@ from holdfast.domain.job import Job
 from holdfast.domain.search import Query
 from holdfast.errors import InvalidArgument
 from holdfast.store import arguments, arrays, rows
-from holdfast.store.call import Call, Parameter, Rows, Statement
+from holdfast.store.call import Call, Parameter, Rows, Statement, only_value
 from holdfast.store.calls.conditions import COLUMNS, EVERYTHING, MOMENT, Condition, both, condition
 from holdfast.store.values import LightJob
 
@@ -211,6 +211,22 @@ def dead_jobs(
     )
     parameters = (*behind.parameters, *wanted.parameters)
     return Call(_composed("dead_jobs", sql), parameters, _ends, idempotent=True, timeout_s=timeout_s)
+
+
+def count_dead_jobs(
+    query: Query, *, until: Snapshot | None = None, timeout_s: float | None = None
+) -> Call[int]:
+    """How many dead jobs match, counted no further than the largest page. Index: as `dead_jobs`."""
+    wanted = both(condition(query), _until(until))
+    sql = (
+        f"with recursive {MOMENT}, {_LINES} "
+        "select count(*) from (select 1 from lines cross join lateral ("
+        f"select 1 from ({_SOURCES['live']} where state = 'DEAD' and next_need = lines.queue) as job "
+        f"where {wanted.sql} limit {PAGES[-1]}) as dead limit {PAGES[-1]}) as counted"
+    )
+    return Call(
+        _composed("count_dead_jobs", sql), wanted.parameters, only_value, idempotent=True, timeout_s=timeout_s
+    )
 
 
 def dead_groups(
