@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from math import inf
+from typing import ClassVar
 
 from holdfast.queue.feeding import CALL_S, Feeding
 from holdfast.queue.stream import OpenStream
@@ -27,6 +28,8 @@ SMALLEST, LARGEST = 100, 500
 class LoopFeeder(Feeding):
     """Made on the loop it belongs to; `release` is for other threads. In all else it is thread-safe."""
 
+    _running: ClassVar[set[asyncio.Task[None]]] = set()
+
     def __init__(self, dsn: str, schema: str) -> None:
         super().__init__(dsn, schema)
         self._store = Store(dsn, schema=schema, max_size=1)
@@ -35,7 +38,10 @@ class LoopFeeder(Feeding):
         self._bell: asyncio.Future[None] | None = None
         """What it waits for while there is nothing to do."""
         self._ended: Future[None] = Future()
-        self._task = self._loop.create_task(self._run(), name="holdfast feeder")
+        task = self._loop.create_task(self._run(), name="holdfast feeder")
+        # The loop itself keeps no task alive, and whoever released this one does not wait for its very end.
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     def release(self, timeout_s: float = CALL_S) -> None:
         """Stop, and wait for that, but no longer."""
