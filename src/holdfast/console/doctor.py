@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 LONG_S: Final = 300.0
 """A transaction that is open longer keeps vacuum from cleaning up behind the engine."""
 
+GLANCE_S: Final = 0.05
+"""How long to look for jobs that are set aside, from the latest backwards."""
+
 SILENT_S: Final = 900.0
 UNSERVED_S: Final = 300.0
 SWEPT_WITHIN_S: Final = 60.0
@@ -319,8 +322,8 @@ def of_queues(seen: views.Queues) -> list[Finding]:
 
 def _jobs(schema: str) -> Steps[list[Finding]]:
     found: list[Finding] = []
-    # One walk for both, as long as there is neither.
-    if not (yield from count(parse("status:CRASH_CONCERN,EXPIRED"), 1)).jobs:
+    # One walk for both, as long as there is neither, and not a long one: somebody looks on.
+    if not (yield from count(parse("status:CRASH_CONCERN,EXPIRED"), 1, patience_s=GLANCE_S)).jobs:
         return [_ok("jobs", "none set aside, none expired")]
     concern = yield from count(parse("status:CRASH_CONCERN"))
     if concern.jobs:
