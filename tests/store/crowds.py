@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
@@ -151,8 +152,12 @@ def line_up(crowd: Crowd, *jobs: NewJob | Call[list[str]]) -> list[Submission]:
     for job in jobs:
         waiting = in_line(crowd)
         started.append(crowd.start(job))
-        eventually(lambda before=waiting: in_line(crowd) == before + 1)  # type: ignore[misc]
+        eventually(partial(_has_grown, crowd, waiting))
     return started
+
+
+def _has_grown(crowd: Crowd, before: int) -> bool:
+    return in_line(crowd) == before + 1
 
 
 def in_line(crowd: Crowd) -> int:

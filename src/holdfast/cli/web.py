@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from holdfast.cli.choosing import database_options
+from holdfast.cli.speaking import log_options
 from holdfast.errors import InvalidArgument
-from holdfast.worker.logs import FORMATS, LEVELS
 
 if TYPE_CHECKING:
     from holdfast.web.settings import Token
@@ -64,23 +64,7 @@ TOKENS_VARIABLE: Final = "HOLDFAST_WEB_TOKENS"
     metavar="REGEX",
     help="Names under which payloads and results hide their values; empty: none.",
 )
-@click.option(
-    "--log-format",
-    type=click.Choice(FORMATS),
-    envvar="HOLDFAST_LOG_FORMAT",
-    show_envvar=True,
-    show_default="text on a terminal, else json",
-    help="Lines for people or for machines.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(LEVELS, case_sensitive=False),
-    default="info",
-    envvar="HOLDFAST_LOG_LEVEL",
-    show_envvar=True,
-    show_default=True,
-    help="What is not logged: everything below.",
-)
+@log_options
 @database_options
 def command(
     host: str,

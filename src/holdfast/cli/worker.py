@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 import click
 from click.core import ParameterSource
 
+from holdfast.cli.speaking import log_options
 from holdfast.config import SCHEMA_VARIABLE, schema_name
 from holdfast.errors import InvalidArgument
-from holdfast.worker.logs import FORMATS, LEVELS
 from holdfast.worker.settings import ENVIRONMENT, Settings, settings_from
 
 logger: Final = logging.getLogger("holdfast.worker")
@@ -101,23 +101,7 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--tag", "tags", multiple=True, envvar="HOLDFAST_TAGS", show_envvar=True, help="Take only jobs with it."
 )
 @_settings_options
-@click.option(
-    "--log-format",
-    type=click.Choice(FORMATS),
-    envvar="HOLDFAST_LOG_FORMAT",
-    show_envvar=True,
-    show_default="text on a terminal, else json",
-    help="Lines for people or for machines.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(LEVELS, case_sensitive=False),
-    default="info",
-    envvar="HOLDFAST_LOG_LEVEL",
-    show_envvar=True,
-    show_default=True,
-    help="What is not logged: everything below.",
-)
+@log_options
 @click.option(
     "--schema",
     envvar=SCHEMA_VARIABLE,

@@ -11,6 +11,8 @@ from typing import Final
 from holdfast.dev.watching import Sources
 
 LOOK_S: Final = 0.3
+"""How often to look whether a file was saved: no system tells of that in a way that all have."""
+
 STOP_S: Final = 8.0
 """How long a worker may take to stop: a handler that does not end is not to hold up whoever saved a file."""
 

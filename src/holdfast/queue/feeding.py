@@ -13,7 +13,6 @@ What is decided here is carried out in two places: by a thread (`feeder`) and on
 from __future__ import annotations
 
 import logging
-import random
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -28,6 +27,7 @@ from holdfast.errors import DatabaseUnavailable
 from holdfast.queue import returns
 from holdfast.queue.lines import Line, Lines
 from holdfast.queue.returns import MOST
+from holdfast.queue.setbacks import Setbacks
 from holdfast.queue.stream import OpenStream
 from holdfast.store import SettledAndClaimed, Settlement
 from holdfast.store.call import Call
@@ -59,11 +59,6 @@ SOONEST_S: Final = 0.02
 """The shortest wait for a moment the database named: it may be that of a job others are busy with."""
 
 CALL_S: Final = 5.0
-LONGEST_PAUSE_S: Final = 5.0
-
-DATABASE_LOST: Final = "database.lost"
-DATABASE_BACK: Final = "database.back"
-"""The events of log lines, once each however long it takes."""
 
 _GENERATED: Final = re.compile(r"j[0-9]{1,18}", re.ASCII).fullmatch
 
@@ -81,8 +76,7 @@ class Feeding(ABC):
         self._freed: list[Callable[[], None]] = []
         self._freed_signals = 0
         self._stopping = False
-        self._failures = 0
-        self._paused_until = -inf
+        self._setbacks = Setbacks()
         self._subscription = self._signals.subscribe((), self._on_signal)
 
     @abstractmethod
@@ -228,7 +222,7 @@ class Feeding(ABC):
         except Exception:
             # A bug of ours must not end all streams of the process.
             logger.exception("the feeder met something unexpected and goes on")
-            self._pause("an unexpected error")
+            self._setbacks.pause("an unexpected error")
             if line is not None:
                 self._look_again(line)
 
@@ -237,7 +231,7 @@ class Feeding(ABC):
         return MOST
 
     def _next_at(self) -> float:
-        return max(self._lines.next_at(), self._paused_until)
+        return max(self._lines.next_at(), self._setbacks.paused_until)
 
     def _look(self, line: Line) -> Steps[None]:
         now = monotonic()
@@ -335,7 +329,7 @@ class Feeding(ABC):
             answer = yield from ask(call)
         except DatabaseUnavailable as error:
             stream.put_back(reports)
-            self._pause(str(error))
+            self._setbacks.pause(str(error))
             self._look_again(line)
             return None
         except Exception as error:
@@ -369,7 +363,7 @@ class Feeding(ABC):
             held = yield from ask(jobs_of_stream(stream.terms.stream_id, timeout_s=CALL_S))
         except DatabaseUnavailable as error:
             stream.put_back(reports)
-            self._pause(str(error))
+            self._setbacks.pause(str(error))
             if line is not None:
                 self._look_again(line)
             return False
@@ -383,7 +377,7 @@ class Feeding(ABC):
     def _enter(self, stream: OpenStream, claimed: Iterable[ClaimedJob], *, is_news: bool = True) -> None:
         formers = stream.assign(stream.read(claimed), is_news=is_news)
         stream.unsure = False
-        self._recover()
+        self._setbacks.recover()
         if formers:
             self.room(formers)
         if stream.is_ending or stream.is_draining:
@@ -425,29 +419,6 @@ class Feeding(ABC):
         if stream.end(error):
             logger.error("the stream of %s ends: %s", stream.terms.assignee_id, error)
         self.hand_back(stream)
-
-    # Trouble
-
-    def _pause(self, reason: str) -> None:
-        self._failures += 1
-        pause_s = min(LONGEST_PAUSE_S, ACTIVE_S * 2 ** min(self._failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
-        self._paused_until = monotonic() + pause_s
-        if self._failures == 1:
-            logger.warning(
-                "streams cannot claim: %s; trying again until it works",
-                reason,
-                extra={"event": DATABASE_LOST},
-            )
-
-    def _recover(self) -> None:
-        if self._failures:
-            logger.info(
-                "streams claim again, after %d failed attempts",
-                self._failures,
-                extra={"event": DATABASE_BACK},
-            )
-            self._failures = 0
-            self._paused_until = -inf
 
 
 def _number(said: str) -> int | None:

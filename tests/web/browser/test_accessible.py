@@ -18,6 +18,7 @@ AXE = DIST.parent / "ui/node_modules/axe-core/axe.min.js"
 
 def violations(page: Page, where: str) -> list[str]:
     """What axe finds, a line each."""
+    assert AXE.is_file(), "axe-core is not installed: make ui"
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
@@ -33,7 +34,6 @@ def close(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: make ui")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_is_sound_for_screen_readers(
     serve: Serve, full: Shop, open_page: Open, scheme: Literal["light", "dark"]
@@ -48,7 +48,6 @@ def test_every_page_is_sound_for_screen_readers(
     assert found == []
 
 
-@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: make ui")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_opens_over_a_page_is_sound_for_screen_readers(
     serve: Serve, full: Shop, open_page: Open, scheme: Literal["light", "dark"]

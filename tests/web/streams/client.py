@@ -46,12 +46,13 @@ class Api:
         connection = http.client.HTTPConnection(self.host, timeout=PATIENCE_S * 2)
         body, headers = self._written(asked)
         connection.request("POST", "/api/streams", body, {**headers, "Accept": accept})
+        line = connection.sock  # the answer takes it over
         answer = connection.getresponse()
         if answer.status != 200:
             problem = json.loads(answer.read())
             connection.close()
             raise Refused(answer.status, problem)
-        return Connection(self, connection, answer)
+        return Connection(self, connection, line, answer)
 
     def _written(self, body: object) -> tuple[bytes | None, dict[str, str]]:
         if body is None:
@@ -72,12 +73,16 @@ class Connection:
     """An open stream. It says nothing by itself: whoever reads a ping may answer it."""
 
     def __init__(
-        self, api: Api, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse
+        self,
+        api: Api,
+        connection: http.client.HTTPConnection,
+        line: socket.socket,
+        answer: http.client.HTTPResponse,
     ) -> None:
         self.api = api
         self.answer = answer
         self._connection = connection
-        self._socket: socket.socket = answer.fp.raw._sock  # type: ignore[attr-defined]
+        self._socket = line
         self.first = self.read()
         self.stream_id: str = self.first["stream"]
         self.path = f"/api/streams/{self.stream_id}"
