@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any
@@ -30,8 +32,22 @@ async def async_store(database: str) -> AsyncGenerator[Store]:
 
 
 @pytest.fixture
-def signals(database: str) -> Generator[Signals]:
-    with Sharing(database) as shared:
+def loop() -> Generator[asyncio.AbstractEventLoop]:
+    """An event loop that runs in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture(params=["by thread", "by loop"])
+def signals(database: str, request: pytest.FixtureRequest) -> Generator[Signals]:
+    """Signals that their own thread reads, and signals that an event loop reads."""
+    loop = request.getfixturevalue("loop") if request.param == "by loop" else None
+    with Sharing(database, loop) as shared:
         yield shared
 
 

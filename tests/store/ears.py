@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import queue
 import threading
@@ -55,11 +56,12 @@ class Ear:
 class Sharing:
     """Shares the signals of a database for as long as the block lasts."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._dsn = dsn
+        self._loop = loop
 
     def __enter__(self) -> Signals:
-        self.signals = Signals.share(self._dsn)
+        self.signals = Signals.share(self._dsn, self._loop)
         return self.signals
 
     def __exit__(

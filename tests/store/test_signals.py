@@ -68,14 +68,18 @@ def test_signals_that_arrived_together_make_one_call(signals: Signals, conn: psy
 def test_signals_that_arrive_during_a_callback_make_few_calls(
     signals: Signals, conn: psycopg.Connection[Any]
 ) -> None:
-    busy, done = threading.Event(), threading.Event()
+    is_listened_to, busy, done = threading.Event(), threading.Event(), threading.Event()
 
     def be_busy(_: Mapping[str, str]) -> None:
-        busy.set()
-        done.wait(PATIENCE_S)
+        if is_listened_to.is_set():
+            busy.set()
+            done.wait(PATIENCE_S)
+        is_listened_to.set()
 
     ear, _ = listening(signals, "a", "last")
     signals.subscribe(["hold"], be_busy)
+    assert is_listened_to.wait(PATIENCE_S)
+    notify(conn, "hold")
     assert busy.wait(PATIENCE_S)
     for _ in range(200):
         notify(conn, "a")

@@ -16,6 +16,7 @@ import logging
 import re
 import threading
 from abc import ABC, abstractmethod
+from asyncio import AbstractEventLoop
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
@@ -66,10 +67,10 @@ _GENERATED: Final = re.compile(r"j[0-9]{1,18}", re.ASCII).fullmatch
 class Feeding(ABC):
     """The streams somebody claims for, and what to do for them next. Thread-safe, but for its turns."""
 
-    def __init__(self, dsn: str, schema: str) -> None:
+    def __init__(self, dsn: str, schema: str, loop: AbstractEventLoop | None = None) -> None:
         self._need = f"{schema}.need."
         self._freed_channel = f"{schema}.freed"
-        self._signals = Signals.share(dsn)
+        self._signals = Signals.share(dsn, loop)
         self._lock = threading.Lock()
         self._lines = Lines()
         self._errands: OrderedDict[OpenStream, None] = OrderedDict()

@@ -31,12 +31,12 @@ class LoopFeeder(Feeding):
     _running: ClassVar[set[asyncio.Task[None]]] = set()
 
     def __init__(self, dsn: str, schema: str) -> None:
-        super().__init__(dsn, schema)
-        self._store = Store(dsn, schema=schema, max_size=1)
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._bell: asyncio.Future[None] | None = None
         """What it waits for while there is nothing to do."""
+        super().__init__(dsn, schema, self._loop)
+        self._store = Store(dsn, schema=schema, max_size=1)
         self._ended: Future[None] = Future()
         task = self._loop.create_task(self._run(), name="holdfast feeder")
         # The loop itself keeps no task alive, and whoever released this one does not wait for its very end.

@@ -1,20 +1,23 @@
 """Signals of the database, heard over one connection of this process and passed on to all who subscribed.
 
 A signal is a hint to look, never data: what is missed is found by polling. Read subscriptions first (who
-wants what), then this (the thread that listens), then line (its connection) and probe (whether signals get
-through).
+wants what), then this (the thread that listens), line (its connection), loop_reader (a loop that reads it
+in the thread's place) and probe (whether signals get through).
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import select
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from enum import StrEnum
 from math import inf
 from time import monotonic
+from types import MappingProxyType
 from typing import ClassVar, Final, cast
 
 import psycopg
@@ -23,6 +26,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.store import address, probe
 from holdfast.store.alarm import Alarm, Stopped
 from holdfast.store.line import Line
+from holdfast.store.loop_reader import LoopReader
 from holdfast.store.pacing import SHORTEST_S, jitter
 from holdfast.store.probe import NoSignals
 from holdfast.store.sqlstates import Action, action_for
@@ -46,6 +50,9 @@ _ABOUT_A_NAME: Final = (Action.SANITISE, Action.OUR_BUG)
 _STAY: Final = "select set_config(name, '0', false) from pg_settings where name = 'idle_session_timeout'"
 
 
+_Key = tuple[str, asyncio.AbstractEventLoop | None]
+
+
 class Mode(StrEnum):
     """Whether signals arrive."""
 
@@ -57,16 +64,17 @@ class Mode(StrEnum):
 class Signals:
     """One listening connection of this process to one database, shared by everyone who asks for it.
 
-    Callbacks run on its thread, one at a time: they must be quick, and may call everything here. After a lost
-    connection is back each is called with all its channels, because signals in between are gone.
+    Callbacks run on its thread, or on the loop that reads for it, each once at a time: they must be quick,
+    and may call everything here. After a lost connection is back each is called with all its channels,
+    because signals in between are gone.
     """
 
-    _shared: ClassVar[dict[str, Signals]] = {}
+    _shared: ClassVar[dict[_Key, Signals]] = {}
     _sharing: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._address = address.understand(dsn)
-        self._dsn = dsn
+        self._key: _Key = (dsn, loop)
         self._users = 0
         self._board = Switchboard()
         self._mode = Mode.CONNECTING
@@ -74,20 +82,25 @@ class Signals:
         self._failures = 0
         self._complained: Mode | None = None
         self._alarm = Alarm()
+        self._reader = None if loop is None else LoopReader(loop, self._pass_on, self._alarm.ring)
         self._thread = threading.Thread(target=self._run, name="holdfast signals", daemon=True)
 
     def __repr__(self) -> str:
         return f"Signals({self._address.place})"
 
     @classmethod
-    def share(cls, dsn: str) -> Signals:
-        """The signals of this database; the same object for the same address while anybody uses it."""
+    def share(cls, dsn: str, loop: asyncio.AbstractEventLoop | None = None) -> Signals:
+        """The signals of this database; the same object for the same address while anybody uses it.
+
+        Whoever acts on them on an event loop names it, and then that loop reads them: for those who name the
+        same loop, because while it is blocked they hear nothing.
+        """
         with cls._sharing:
-            signals = cls._shared.get(dsn)
+            signals = cls._shared.get((dsn, loop))
             if signals is None:
-                signals = cls(dsn)
+                signals = cls(dsn, loop)
                 signals._thread.start()
-                cls._shared[dsn] = signals
+                cls._shared[dsn, loop] = signals
             signals._users += 1
             return signals
 
@@ -105,7 +118,7 @@ class Signals:
             self._users -= 1
             if self._users > 0:
                 return
-            self._shared.pop(self._dsn, None)
+            self._shared.pop(self._key, None)
         self._alarm.stop()
         if threading.current_thread() is not self._thread:
             # A name server that is silent cannot be interrupted; then the thread ends when that does.
@@ -150,6 +163,8 @@ class Signals:
         except Exception as error:  # whatever it is: a thread that ended would be missed by nobody
             self._say_that_they_are_lost(error)
         finally:
+            if self._reader is not None:
+                self._reader.leave()
             if self._line is not None:
                 self._line.close()
                 self._line = None
@@ -171,17 +186,26 @@ class Signals:
         line = cast("Line", self._line)
         self._board.start_anew()
         silent_since = monotonic()
+        reader = self._reader if self._reader is not None and self._reader.attend(line) else None
+        speaking = nullcontext() if reader is None else reader.speaking
+        awaited = line.descriptor if reader is None else None
         while True:
             # Nothing may wait between this and the poll below: it would use up the alarm of a change.
             changes = self._board.take_changes()
-            if changes.listen or changes.unlisten:
-                self._tell_server(line, changes)
+            with speaking:
+                if reader is not None:
+                    reader.check()
+                if changes.listen or changes.unlisten:
+                    self._tell_server(line, changes)
+                heard = line.heard()
             self._say_that_they_are_back()
-            if self._pass_on(line.heard(), changes.news) or changes:
+            if self._pass_on(heard, changes.news) or changes:
                 continue
-            ready, rung = self._alarm.poll(line.descriptor, select.POLLIN, silent_since + LIVENESS_S)
-            if not (ready or rung) and line.ask(_SESSION) != session:
-                raise psycopg.OperationalError("another session answers")
+            ready, rung = self._alarm.poll(awaited, select.POLLIN, silent_since + LIVENESS_S)
+            if not (ready or rung):
+                with speaking:
+                    if line.ask(_SESSION) != session:
+                        raise psycopg.OperationalError("another session answers")
             if not rung:
                 silent_since = monotonic()
 
@@ -205,13 +229,16 @@ class Signals:
                 raise
             logger.warning("%s refuses: %s: %s", self._address.place, statement.decode(), error)
 
-    def _pass_on(self, fired: Mapping[str, str], news: Mapping[Subscription, set[str]]) -> bool:
-        """Call everybody concerned, each once: whether there was anybody."""
+    def _pass_on(
+        self, fired: Mapping[str, str], news: Mapping[Subscription, set[str]] = MappingProxyType({})
+    ) -> bool:
+        """Call everybody concerned, each once: whether there was anybody. Also for the loop."""
         due = self._board.who_wants(fired)
         for subscription, channels in news.items():
             due.setdefault(subscription, {}).update(dict.fromkeys(channels, ""))
         for subscription, heard in due.items():
-            self._alarm.refuse_if_stopped()
+            if self._alarm.is_stopped:
+                break
             subscription.call(heard)
         return bool(due)
 
@@ -259,6 +286,8 @@ class Signals:
             signals._mode = Mode.POLLING
             signals._board.forget_holders()
             signals._alarm.close()
+            if signals._reader is not None:
+                signals._reader.abandon()
             if signals._line is not None:
                 signals._line.abandon()
                 signals._line = None
