@@ -19,7 +19,6 @@ from tests.engine.sql import (
     claim,
     claim_one,
     column,
-    number_of,
     rows,
     settle,
     state,
@@ -352,7 +351,7 @@ def test_a_claim_that_begins_while_somebody_asks_what_its_stream_holds_takes_not
 def claim_waiting(conn: Connection, job_id: str, **more: object) -> list[dict[str, object]]:
     """What somebody gets who was told of this job."""
     asked: dict[str, object] = {"p_worker_id": "w", "p_queues": ["q"], "p_limit": 5}
-    return call(conn, "claim_waiting_job", p_number=number_of(conn, job_id), **{**asked, **more})
+    return call(conn, "claim_waiting_job", p_job_id=job_id, **{**asked, **more})
 
 
 def test_who_was_told_of_a_job_gets_that_job(conn: Connection) -> None:

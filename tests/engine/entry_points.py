@@ -153,7 +153,6 @@ _BY_HOLDER: Final = (
 
 # What anybody may ask for: call, operation, variant, manner, judge.
 _QUEUES: Final = "array[%(queue)s, 'more']"
-_NUMBER: Final = "(select id from holdfast.job_names where name = %(job)s)"
 _CLAIM: Final = (_O.CLAIM, When.READY, LISTS)
 _CANCELS: Final = (_O.CANCEL, _ALWAYS, answers.CANCELLATION, expect.upon_all_that_fit)
 _DELETES: Final = (_O.DELETE, _ALWAYS, answers.COUNTS_OR_RAISES, expect.deleting)
@@ -162,7 +161,7 @@ _BY_ANYBODY: Final = (
     ("submit_jobs(array[%(job)s])", _O.SUBMIT, _ALWAYS, LISTS_OR_RAISES, expect.submitting),
     (f"claim_jobs('claimer', {_QUEUES}, 5)", *_CLAIM, expect.sweeping_and_claiming),
     (f"claim_jobs('claimer', {_QUEUES}, 5, p_sweep => false)", *_CLAIM, expect.claiming),
-    (f"claim_waiting_job({_NUMBER}, 'claimer', {_QUEUES}, 5, p_sweep => false)", *_CLAIM, expect.claiming),
+    (f"claim_waiting_job(%(job)s, 'claimer', {_QUEUES}, 5, p_sweep => false)", *_CLAIM, expect.claiming),
     ("get_work('claimer', array[%(queue)s])", *_CLAIM, expect.sweeping_and_claiming),
     (
         f"settle_and_claim('{{}}', '{{}}', '{{}}', 'claimer', {_QUEUES}, 5)",

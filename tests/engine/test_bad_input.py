@@ -19,7 +19,6 @@ from tests.engine.sql import (
     claim_one,
     contents,
     job,
-    number_of,
     settle,
     state,
     submit,
@@ -396,7 +395,7 @@ def test_a_claim_requires_a_worker_queues_a_lease_and_a_limit(conn: Connection) 
             (function, {**good, "p_lease_seconds": None}, "at most a billion, not null"),
         ]
     good = {"p_worker_id": "w", "p_queues": ["q"]}
-    named = {**good, "p_number": number_of(conn, "job")}
+    named = {**good, "p_job_id": "job"}
     cases += [
         ("claim_waiting_job", {**named, "p_worker_id": ""}, "p_worker_id is required and was empty"),
         ("claim_waiting_job", {**named, "p_limit": 0}, "the limit must be at least 1, not 0"),

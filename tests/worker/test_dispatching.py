@@ -141,12 +141,12 @@ async def test_polling_backs_off_from_poll_active_to_poll_idle(
 
 
 @pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
-    """The job that each claim asked for by its number."""
-    seen: list[int | None] = []
+def named(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The job that each claim asked for by its id."""
+    seen: list[str | None] = []
     describe = settling.settle_and_claim
 
-    def listen(*args: Any, waiting: int | None, **options: Any) -> Any:
+    def listen(*args: Any, waiting: str | None, **options: Any) -> Any:
         seen.append(waiting)
         return describe(*args, waiting=waiting, **options)
 
@@ -154,8 +154,9 @@ def named(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     return seen
 
 
+@pytest.mark.parametrize("options", [{}, {"job_id": "an id of one's own"}], ids=["generated", "own"])
 async def test_an_idle_worker_asks_for_the_very_job_it_is_called_to(
-    hf: Holdfast, named: list[int | None]
+    hf: Holdfast, named: list[str | None], options: dict[str, Any]
 ) -> None:
     @hf.task(name="quick")
     async def quick() -> None:
@@ -164,10 +165,10 @@ async def test_an_idle_worker_asks_for_the_very_job_it_is_called_to(
     async with at_work(hf, poll_idle=PATIENCE_S, poll_active=PATIENCE_S) as worker:
         await (await quick.aenqueue()).aresult(PATIENCE_S)
         await drained(worker)
-        handle = await quick.aenqueue()
+        handle = await quick.using(**options).aenqueue()
         await handle.aresult(PATIENCE_S)
 
-    assert int(handle.job_id.removeprefix("j")) in named
+    assert handle.job_id in named
 
 
 async def test_a_job_that_becomes_due_is_started_then_and_not_at_the_next_poll(

@@ -644,7 +644,7 @@ create function cancel_jobs(p_tags text[] DEFAULT NULL::text[], p_job_ids text[]
 create function claim_jobs(p_worker_id text, p_queues text[], p_limit integer DEFAULT 1, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0, p_take_resources boolean DEFAULT false)
   returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text)
   language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
-create function claim_waiting_job(p_number bigint, p_worker_id text, p_queues text[], p_limit integer DEFAULT 1, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0)
+create function claim_waiting_job(p_job_id text, p_worker_id text, p_queues text[], p_limit integer DEFAULT 1, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0)
   returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text)
   language plpgsql volatile security definer set plan_cache_mode=force_generic_plan set search_path from current;
 create function cleanup_expired_jobs(p_ttl_seconds double precision, p_limit integer DEFAULT NULL::integer)
@@ -835,7 +835,7 @@ grant execute on routine cancel_expired_jobs(double precision,integer) to holdfa
 grant execute on routine cancel_job(text,text,text) to holdfast_admin;
 grant execute on routine cancel_jobs(text[],text[],text,text) to holdfast_admin;
 grant execute on routine claim_jobs(text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint,boolean) to holdfast_admin;
-grant execute on routine claim_waiting_job(bigint,text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint) to holdfast_admin;
+grant execute on routine claim_waiting_job(text,text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint) to holdfast_admin;
 grant execute on routine cleanup_expired_jobs(double precision,integer) to holdfast_admin;
 grant execute on routine clear_crash_concern(text,text,text) to holdfast_admin;
 grant execute on routine complete_job(text,text,text,jsonb) to holdfast_admin;
@@ -935,7 +935,7 @@ grant execute on routine acknowledge_cancellation(text,boolean,text,text) to hol
 grant execute on routine acquire_resources(text,text[],text,text) to holdfast_worker;
 grant execute on routine archive_retention() to holdfast_worker;
 grant execute on routine claim_jobs(text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint,boolean) to holdfast_worker;
-grant execute on routine claim_waiting_job(bigint,text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint) to holdfast_worker;
+grant execute on routine claim_waiting_job(text,text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint) to holdfast_worker;
 grant execute on routine complete_job(text,text,text,jsonb) to holdfast_worker;
 grant execute on routine crash_concern_threshold() to holdfast_worker;
 grant execute on routine extend_lease(text,text,text,integer) to holdfast_worker;

@@ -13,7 +13,6 @@ What is decided here is carried out in two places: by a thread (`feeder`) and on
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop
@@ -60,8 +59,6 @@ SOONEST_S: Final = 0.02
 """The shortest wait for a moment the database named: it may be that of a job others are busy with."""
 
 CALL_S: Final = 5.0
-
-_GENERATED: Final = re.compile(r"j[0-9]{1,18}", re.ASCII).fullmatch
 
 
 class Feeding(ABC):
@@ -165,7 +162,7 @@ class Feeding(ABC):
             now = monotonic()
             for channel, said in channels.items():
                 for line in self._lines.of_queue(channel.removeprefix(self._need)):
-                    line.said_to_wait = None if line.more else _number(said)
+                    line.said_to_wait = None if line.more or not said else said
                     line.signals += 1
                     line.more = True
                     self._plan(line, now)
@@ -420,11 +417,6 @@ class Feeding(ABC):
         if stream.end(error):
             logger.error("the stream of %s ends: %s", stream.terms.assignee_id, error)
         self.hand_back(stream)
-
-
-def _number(said: str) -> int | None:
-    """The number of the job a signal is about, if that is a generated id."""
-    return int(said[1:]) if _GENERATED(said) else None
 
 
 def floor_for_s(look_s: float) -> float:

@@ -45,8 +45,8 @@ class Line:
     more: bool = True
     """Whether there may be jobs that nobody has looked for yet."""
     signals: int = 0
-    said_to_wait: int | None = None
-    """The number of the only job there is, as far as the last look and one signal since tell."""
+    said_to_wait: str | None = None
+    """The only job there is, as far as the last look and one signal since tell."""
     attending: Attending = field(default_factory=Attending)
 
     def next_stream(self) -> OpenStream | None:

@@ -566,11 +566,11 @@ begin
   end if;
 end $$;
 
--- Claim the job of this number, and if that cannot be had claim as claim_jobs does: for an idle worker whose signal named the
+-- Claim this job, and if that cannot be had claim as claim_jobs does: for an idle worker whose signal named the
 -- only job there is. To look it up in one statement takes two thirds of the time of looking through the line. What asks for more
 -- than that (keys, resources, tags, a queue with a row of its own, the trace) is claimed the ordinary way.
 create or replace function claim_waiting_job(
-  p_number bigint,
+  p_job_id text,
   p_worker_id text,
   p_queues text[],
   p_limit integer default 1,
@@ -611,7 +611,7 @@ begin
       where job.id = (
         select line.id
         from jobs line, settings
-        where line.id = p_number
+        where line.id = _job_number(p_job_id)
           and line.queue = any (p_queues)
           and line.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
           and line.waiting_on = 0

@@ -29,7 +29,7 @@ _CLAIM_TERMS: Final = {
 }
 CLAIM_JOBS: Final = statement("claim_jobs", rows.CLAIMED_COLUMNS, **_CLAIM_TERMS, p_take_resources="boolean")
 CLAIM_WAITING_JOB: Final = statement(
-    "claim_waiting_job", rows.CLAIMED_COLUMNS, p_number="bigint", **_CLAIM_TERMS
+    "claim_waiting_job", rows.CLAIMED_COLUMNS, p_job_id="text", **_CLAIM_TERMS
 )
 
 GET_WORK: Final = statement(
@@ -78,7 +78,7 @@ def claim_jobs(
 
 
 def claim_waiting_job(
-    number: int,
+    job_id: str,
     worker_id: str,
     queues: Iterable[str],
     limit: int = 1,
@@ -90,7 +90,7 @@ def claim_waiting_job(
     floor: Floor | None = None,
     timeout_s: float | None = None,
 ) -> Call[list[ClaimedJob]]:
-    """Claim the job of this number, and if it cannot be had claim as `claim_jobs` does.
+    """Claim this job, and if it cannot be had claim as `claim_jobs` does.
 
     For whoever heard that it is the only one: to look it up takes two thirds of the server's time.
     """
@@ -105,7 +105,7 @@ def claim_waiting_job(
         floor=floor,
         timeout_s=timeout_s,
     )
-    named = arguments.whole(number, "number", least=0, most=arguments.BIGINT)
+    named = arguments.text(job_id, "job_id")
     return replace(claim, statement=CLAIM_WAITING_JOB, parameters=(named, *claim.parameters[:-1]))
 
 

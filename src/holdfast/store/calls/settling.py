@@ -123,7 +123,7 @@ def settle_and_claim(
     stream_id: int | None = None,
     sweep: bool = True,
     floor: Floor | None = None,
-    waiting: int | None = None,
+    waiting: str | None = None,
     attendance: Attendance | None = None,
     take_resources: bool = False,
     timeout_s: float | None = None,
@@ -134,8 +134,8 @@ def settle_and_claim(
     its answer is lost it is not repeated: settle again by `settle_jobs`, whose verdicts tell what the first
     call did; what it claimed comes back as leases lapse.
 
-    Whoever has nothing to settle and was told of a job that is `waiting` may name its number: it saves a
-    third of the time. Then it is not asked when the next job becomes due.
+    Whoever has nothing to settle and was told of a job that is `waiting` may name it: that saves a third
+    of the time. Then it is not asked when the next job becomes due.
     """
     settled = list(settlements)
     if waiting is not None and not settled:
