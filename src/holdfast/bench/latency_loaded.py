@@ -15,6 +15,7 @@ PROCESSES = 2
 WORKERS = 10
 CALL = 5
 """Jobs of one call of those who enqueue: a few at a time, as requests bring them."""
+BARE_CLAIMS = 2_000
 
 
 def measure(arena: Arena) -> Finding:
@@ -35,17 +36,22 @@ def measure(arena: Arena) -> Finding:
 
         queues = {"default": WORKERS // PROCESSES}
         drained = crew.run(arena, arena.jobs, queues, PROCESSES, feed)
+    arena.say("What a bare queue needs for a claim, with nothing else to do")
+    bare = arena.bench.claim_one_by_one("bare", min(BARE_CLAIMS, arena.jobs))
     return Finding(
         jobs=arena.jobs,
         jobs_per_s=drained.jobs_per_s,
         reference_jobs_per_s=float(rate),
         ratio=GOAL_MS / drained.claim_p99_ms,
-        exactly_once=drained.exactly_once,
+        exactly_once=drained.exactly_once and bare.exactly_once,
         costs=drained.costs,
         measured="jobs run",
         reference="jobs offered",
         figures=[
             Figure("claim_p99_ms", drained.claim_p99_ms, "a claim at p99 (goal: < 5)", "ms", 3),
+            Figure(
+                "bare_claim_p99_ms", percentile(bare.latencies_ms, 99), "a bare claim, alone, p99", "ms", 3
+            ),
             Figure("latency_p50_ms", percentile(drained.latencies_ms, 50), "enqueue to start, p50", "ms", 3),
             Figure("latency_p99_ms", percentile(drained.latencies_ms, 99), "enqueue to start, p99", "ms", 3),
             Figure("workers", WORKERS, "workers"),
