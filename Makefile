@@ -1,4 +1,5 @@
 # Everything a newcomer needs, from Python 3.11+ and make alone. `make` or `make help` lists the targets.
+# What has --json is run with @, so that stdout has the JSON and nothing else.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -13,9 +14,10 @@ help: ## List the targets
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Holdfast needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@echo "Installing Holdfast and what it is developed with into $(VENV)" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $@
 
 demo: $(VENV)/.installed ui ## Start a private PostgreSQL, run jobs through it, show what happened
@@ -33,10 +35,10 @@ stress: $(VENV)/.installed pgbouncer ## Take minutes to break the queue, and say
 
 # No file of ours to depend on: the script is done in a moment where there is nothing to do.
 pgbouncer:
-	@sh tests/install_pgbouncer.sh
+	@sh tests/install_pgbouncer.sh >&2
 
 chromium:
-	@sh tests/install_chromium.sh
+	@sh tests/install_chromium.sh >&2
 
 check: $(VENV)/.installed ## Lint, types, layers
 	$(BIN)/ruff check .
@@ -63,14 +65,14 @@ schema: $(VENV)/.installed ## Draw the reference pages anew after a change of SQ
 	$(BIN)/python -m holdfast.web.document > docs/reference/openapi.json
 
 bench: $(VENV)/.installed ## Measure everything, or SCENARIO=drain (ARGS='--json' for lines of JSON)
-	$(BIN)/holdfast bench $(SCENARIO) $(ARGS)
+	@$(BIN)/holdfast bench $(SCENARIO) $(ARGS)
 
 peers: $(VENV)/.installed ## Measure beside other job queues (ARGS='--only pgqueuer,holdfast --jobs 20000')
 	$(BIN)/python -m bench.peers $(ARGS)
 
 gauntlet: $(VENV)/.installed pgbouncer ## Prove that nothing is lost: load, faults, a checker (ARGS='--minutes 3 --json')
-	@sh gauntlet/install_tools.sh
-	$(BIN)/python -m gauntlet $(ARGS)
+	@sh gauntlet/install_tools.sh >&2
+	@$(BIN)/python -m gauntlet $(ARGS)
 
 lock: ## Write requirements.lock anew: every dependency, with hashes, for every platform
 	$(PYTHON) tools/dependencies.py lock
