@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL, Literal
 
+from holdfast.store.reader import LoopHost
 from holdfast.store.signals import Mode, Signals, Subscription
 
 PATIENCE_S = 60.0
@@ -58,10 +59,10 @@ class Sharing:
 
     def __init__(self, dsn: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._dsn = dsn
-        self._loop = loop
+        self._host = None if loop is None else LoopHost(loop)
 
     def __enter__(self) -> Signals:
-        self.signals = Signals.share(self._dsn, self._loop)
+        self.signals = Signals.share(self._dsn, self._host)
         return self.signals
 
     def __exit__(

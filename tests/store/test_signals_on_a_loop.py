@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 
+from holdfast.store.reader import LoopHost
 from holdfast.store.signals import Signals
 from tests.store.ears import PATIENCE_S, Ear, Sharing, listening, notify, thread_of, wait_until
 
@@ -81,7 +82,7 @@ def test_a_loop_that_ends_before_its_signals_are_released_leaves_nothing_open(da
     before = _open_files()
 
     async def leave_them() -> Signals:
-        signals = Signals.share(database, asyncio.get_running_loop())
+        signals = Signals.share(database, LoopHost(asyncio.get_running_loop()))
         ear = Ear()
         signals.subscribe(["a"], ear)
         await asyncio.to_thread(ear.next)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 from contextlib import suppress
+from math import inf
 from time import monotonic
 
 
@@ -49,7 +50,8 @@ class Alarm:
         poll.register(self._inside, select.POLLIN)
         if descriptor is not None:
             poll.register(descriptor, events)
-        happened = {number for number, _ in poll.poll(max(0.0, deadline - monotonic()) * 1000)}
+        wait_ms = None if deadline == inf else max(0.0, deadline - monotonic()) * 1000
+        happened = {number for number, _ in poll.poll(wait_ms)}
         self._refuse_if_stopped()
         rung = self._inside.fileno() in happened
         if rung:
