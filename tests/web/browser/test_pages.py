@@ -109,6 +109,7 @@ def test_a_wrong_query_is_explained_where_it_was_written(serve: Serve, open_page
     seen = open_page(serve().address)
     page = seen.go("/jobs?q=statee%3ADEAD")
     expect(page.get_by_role("alert")).to_contain_text('there is no field "statee"; did you mean state?')
+    seen.page.close()  # it asks again and again: nothing may come after what is forgiven here
     # The browser itself says on its console that an answer was 422.
     assert all("422" in said for said in seen.complaints)
     seen.complaints.clear()
@@ -132,6 +133,18 @@ def test_no_page_is_wider_than_a_narrow_window(serve: Serve, full: Shop, open_pa
         page.wait_for_load_state("load")
         expect(page.locator("main")).not_to_contain_text("Loading…")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_in_a_narrow_window_one_sees_where_one_is_and_what_can_be_pressed(
+    serve: Serve, full: Shop, open_page: Open
+) -> None:
+    seen = open_page(serve().address, viewport={"width": 400, "height": 800})
+    for word, (path, _) in PAGES.items():
+        page = seen.go(path)
+        expect(page.get_by_role("navigation", name="Pages").get_by_role("link", name=word)).to_be_in_viewport(
+            ratio=1
+        )
+    expect(seen.go("/queues").get_by_role("button", name="Pause mail")).to_be_in_viewport(ratio=1)
 
 
 def test_colours_are_light_dark_or_as_the_system_has_them(serve: Serve, open_page: Open) -> None:

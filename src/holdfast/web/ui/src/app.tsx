@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { locked } from "./lib/api";
 import { useKeys } from "./lib/keys";
 import { heardAt, link, paused, queues } from "./lib/live";
@@ -36,8 +36,14 @@ function Nav() {
   const here = `/${segments.value[0] ?? ""}`;
   const dead = queues.value.reduce((sum, each) => sum + each.dead, 0);
   const capped = queues.value.some((each) => each.dead >= each.counted_to);
+  const nav = useRef<HTMLElement>(null);
+  // In a narrow window the pages stand in a row that is wider than the window, and wider still with the count of the dead.
+  useEffect(
+    () => nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }),
+    [here, dead > 0],
+  );
   return (
-    <nav class="nav" aria-label="Pages">
+    <nav class="nav" aria-label="Pages" ref={nav}>
       <a class="brand" href="/">
         <Anchor />
         <span>Holdfast</span>

@@ -72,7 +72,7 @@ function Row({ queue, most }: { queue: Queue; most: number }) {
           <Num value={queue.held} />
         </a>
       </td>
-      <td class="right">
+      <td class="right dead">
         <a class="quiet" href={at(["DEAD"])}>
           <Num value={queue.dead} capped={queue.dead >= queue.counted_to} />
         </a>
@@ -81,7 +81,7 @@ function Row({ queue, most }: { queue: Queue; most: number }) {
         <For from={queue.oldest_due_at} />
       </td>
       {queue.max_running !== undefined && (
-        <td class="right">
+        <td class="right wide">
           <EditableNumber
             value={queue.max_running}
             what={`Limit of ${queue.queue}`}
@@ -99,7 +99,7 @@ function Row({ queue, most }: { queue: Queue; most: number }) {
             aria-label={`${queue.paused_at ? "Resume" : "Pause"} ${queue.queue}`}
             onClick={() => void setPaused(queue.queue, !queue.paused_at)}
           >
-            <Icon name={queue.paused_at ? "play" : "pause"} /> {queue.paused_at ? "Resume" : "Pause"}
+            <Icon name={queue.paused_at ? "play" : "pause"} /> <span>{queue.paused_at ? "Resume" : "Pause"}</span>
           </button>
         )}
       </td>
@@ -129,9 +129,9 @@ export function QueuesPage() {
                 <th class="right wide" title="will be due later">Delayed</th>
                 <th class="right wide" title="wait for other jobs">Blocked</th>
                 <th class="right" title="in the hands of workers">Running</th>
-                <th class="right">Dead</th>
+                <th class="right dead">Dead</th>
                 <th class="right" title="how long the first of the due has waited">Oldest</th>
-                {limited && <th class="right" title="how many may run at once">Limit</th>}
+                {limited && <th class="right wide" title="how many may run at once">Limit</th>}
                 <th>
                   <span class="sr">Actions</span>
                 </th>

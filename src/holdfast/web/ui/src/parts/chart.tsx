@@ -25,6 +25,9 @@ export const zoom = signal<[number, number] | null>(null);
 
 const SYNC = "overview";
 
+/** Steps of the axis: whole, for half a job and half a millisecond would be called one. */
+const STEPS = Array.from({ length: 30 }, (_, place) => [1, 2, 5][place % 3]! * 10 ** Math.floor(place / 3));
+
 function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
 }
@@ -53,7 +56,7 @@ function options(plot: typeof uPlot, { series, say }: Props, width: number): uPl
     scales: { x: { time: true }, y: { range: (_, __, most) => [0, Math.max(most * 1.1, 1)] } },
     axes: [
       { ...axis, grid: { show: false }, space: 70, size: 26, values: [[1, "{HH}:{mm}", null, null, null, null, null, null, 1]] },
-      { ...axis, size: 54, space: 34, values: (_, ticks) => ticks.map(say) },
+      { ...axis, size: 54, space: 34, incrs: STEPS, values: (_, ticks) => ticks.map(say) },
     ],
     series: [
       {},
