@@ -22,9 +22,11 @@ class Host(Protocol):
 
     def watch(self, descriptor: int, hear: Callable[[], None]) -> bool:
         """Call `hear` whenever there is something to read; False if the host is gone."""
+        ...
 
     def unwatch(self, descriptor: int) -> None:
         """Watch it no more, and close it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
