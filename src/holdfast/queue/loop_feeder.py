@@ -75,9 +75,11 @@ class LoopFeeder(Feeding):
 
     async def _run(self) -> None:
         try:
-            while not self._is_over:
+            while True:
                 with self._lock:
                     turn = self._next_turn()
+                    if turn is None and self._is_over:  # under the lock: who stops it rings only if it waits
+                        break
                     idle_s = self._idle_s()
                     bell = self._bell = None if turn else self._loop.create_future()
                 if turn is not None:
