@@ -13,7 +13,7 @@ import sys
 from random import Random
 from typing import Any
 
-from gauntlet.history import OK
+from gauntlet.history import OK, UNKNOWN
 from gauntlet.journal import journal
 from gauntlet.load.told import TROUBLE, said_by
 from holdfast import Job, Queue
@@ -86,13 +86,18 @@ class Hand:
         self._journal.reply(number, said)
 
     async def _say(self, verb: str, job: Job, *args: Any, **options: Any) -> None:
-        number = self._journal.call(verb, [job.id], lease=job.lease_id)
-        try:
-            await getattr(self._queue, verb)(job.id, *args, **options)
-            said = OK
-        except TROUBLE as error:
-            said = said_by(error)
-        self._journal.reply(number, said)
+        """Until somebody answers: what a stream delivered is kept for its reader until it is settled."""
+        said = UNKNOWN
+        while said == UNKNOWN and not self.over.is_set():
+            number = self._journal.call(verb, [job.id], lease=job.lease_id)
+            try:
+                await getattr(self._queue, verb)(job.id, *args, **options)
+                said = OK
+            except TROUBLE as error:
+                said = said_by(error)
+            self._journal.reply(number, said)
+            if said == UNKNOWN:
+                await asyncio.sleep(0.2)
 
 
 async def serve(name: str, seed: int, lease: float) -> None:
