@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from typing import Any
@@ -11,11 +10,8 @@ import psycopg
 
 from holdfast import Job
 from holdfast.queue.base import POLL_S
-from holdfast.store.signals import Mode, Signals
 from tests.queue.proxy import proxied
 from tests.queue.streaming import Face, Table, backends, jobs, numbered, open_face, pass_time, until
-from tests.store.ears import NAME
-from tests.store.trouble import backend_pids
 
 
 def _threads() -> Counter[str]:
@@ -77,38 +73,6 @@ def test_with_the_last_queue_the_threads_and_the_sessions_are_gone(
     queues[2].close()
     until(lambda: not {"holdfast feeder", "holdfast keeper", "holdfast signals"} & set(_threads()))
     until(lambda: backends(table.conn) == [])
-
-
-def test_a_queue_that_was_closed_leaves_no_open_file(side: Face, database: str, table: Table) -> None:
-    def come_and_go(job_id: str) -> int:
-        queue = side.open(database)
-        reader = side.stream(queue)
-        queue.enqueue_job(Job(job_id))
-        until(lambda: reader.held == 1)
-        queue.close()
-        return len(os.listdir("/dev/fd"))
-
-    first = come_and_go("a")
-    for job_id in ("b", "c", "d"):
-        come_and_go(job_id)
-    until(lambda: len(os.listdir("/dev/fd")) <= first)
-
-
-def test_signals_that_were_lost_and_came_back_leave_no_open_file(
-    side: Face, database: str, table: Table
-) -> None:
-    side.stream(side.open(database))
-    until(lambda: Signals.modes() == [Mode.LISTENING])
-    before = len(os.listdir("/dev/fd"))
-    for _ in range(3):
-        (lost,) = backend_pids(table.conn, NAME)
-        table.conn.execute("select pg_terminate_backend(%s)", (lost,))
-        until(lambda: _is_heard_again(table.conn, lost))  # noqa: B023
-    until(lambda: len(os.listdir("/dev/fd")) <= before)
-
-
-def _is_heard_again(conn: psycopg.Connection[Any], lost: int) -> bool:
-    return backend_pids(conn, NAME) not in ([], [lost]) and Signals.modes() == [Mode.LISTENING]
 
 
 def test_an_idle_stream_asks_once_in_a_poll_and_a_poll_is_five_seconds_long(database: str) -> None:

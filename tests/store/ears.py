@@ -14,7 +14,6 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL, Literal
 
-from holdfast.store.reader import LoopHost
 from holdfast.store.signals import Mode, Signals, Subscription
 
 PATIENCE_S = 60.0
@@ -59,10 +58,10 @@ class Sharing:
 
     def __init__(self, dsn: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._dsn = dsn
-        self._host = None if loop is None else LoopHost(loop)
+        self._loop = loop
 
     def __enter__(self) -> Signals:
-        self.signals = Signals.share(self._dsn, self._host)
+        self.signals = Signals.share(self._dsn, self._loop)
         return self.signals
 
     def __exit__(

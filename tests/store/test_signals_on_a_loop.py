@@ -13,9 +13,9 @@ from typing import Any
 
 import psycopg
 
-from holdfast.store.reader import LoopHost
 from holdfast.store.signals import Signals
-from tests.store.ears import PATIENCE_S, Ear, Sharing, listening, notify, thread_of, wait_until
+from tests.store.ears import NAME, PATIENCE_S, Ear, Sharing, listening, notify, thread_of, wait_until
+from tests.store.trouble import backend_pids
 
 
 def test_a_signal_is_passed_on_by_the_loop_itself(
@@ -78,11 +78,23 @@ def test_nothing_stays_open_when_the_signals_of_a_loop_are_released(
     wait_until(lambda: _open_files() == before)
 
 
+def test_sessions_that_were_lost_leave_nothing_open(
+    database: str, conn: psycopg.Connection[Any], loop: asyncio.AbstractEventLoop
+) -> None:
+    with Sharing(database, loop) as signals:
+        ear, _ = listening(signals, "a")
+        before = _open_files()
+        for _ in range(3):
+            conn.execute("select pg_terminate_backend(%s)", backend_pids(conn, NAME))
+            assert ear.next() == {"a"}
+        wait_until(lambda: _open_files() == before)
+
+
 def test_a_loop_that_ends_before_its_signals_are_released_leaves_nothing_open(database: str) -> None:
     before = _open_files()
 
     async def leave_them() -> Signals:
-        signals = Signals.share(database, LoopHost(asyncio.get_running_loop()))
+        signals = Signals.share(database, asyncio.get_running_loop())
         ear = Ear()
         signals.subscribe(["a"], ear)
         await asyncio.to_thread(ear.next)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
+from asyncio import AbstractEventLoop
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
@@ -32,7 +33,6 @@ from holdfast.store import SettledAndClaimed, Settlement
 from holdfast.store.call import Call
 from holdfast.store.calls.claiming import Floor, jobs_of_stream
 from holdfast.store.calls.settling import settle_and_claim
-from holdfast.store.reader import Host
 from holdfast.store.signals import Mode, Signals
 from holdfast.store.steps import Steps, ask
 
@@ -64,10 +64,10 @@ CALL_S: Final = 5.0
 class Feeding(ABC):
     """The streams somebody claims for, and what to do for them next. Thread-safe, but for its turns."""
 
-    def __init__(self, dsn: str, schema: str, host: Host) -> None:
+    def __init__(self, dsn: str, schema: str, loop: AbstractEventLoop | None = None) -> None:
         self._need = f"{schema}.need."
         self._freed_channel = f"{schema}.freed"
-        self._signals = Signals.share(dsn, host)
+        self._signals = Signals.share(dsn, loop)
         self._lock = threading.Lock()
         self._lines = Lines()
         self._errands: OrderedDict[OpenStream, None] = OrderedDict()
@@ -162,7 +162,7 @@ class Feeding(ABC):
             now = monotonic()
             for channel, said in channels.items():
                 for line in self._lines.of_queue(channel.removeprefix(self._need)):
-                    line.said_to_wait = None if line.more or not said else said
+                    line.said_to_wait = None if line.more else said or None
                     line.signals += 1
                     line.more = True
                     self._plan(line, now)

@@ -19,7 +19,6 @@ from typing import ClassVar
 from holdfast.queue.feeding import CALL_S, Feeding
 from holdfast.queue.stream import OpenStream
 from holdfast.store import Store
-from holdfast.store.reader import LoopHost
 from holdfast.store.steps import run_awaiting
 
 SMALLEST, LARGEST = 100, 500
@@ -36,7 +35,7 @@ class LoopFeeder(Feeding):
         self._loop_thread = threading.get_ident()
         self._bell: asyncio.Future[None] | None = None
         """What it waits for while there is nothing to do."""
-        super().__init__(dsn, schema, LoopHost(self._loop))
+        super().__init__(dsn, schema, self._loop)
         self._store = Store(dsn, schema=schema, max_size=1)
         self._ended: Future[None] = Future()
         task = self._loop.create_task(self._run(), name="holdfast feeder")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import select
 import socket
 from contextlib import suppress
-from math import inf
 from time import monotonic
 
 
@@ -50,8 +49,7 @@ class Alarm:
         poll.register(self._inside, select.POLLIN)
         if descriptor is not None:
             poll.register(descriptor, events)
-        wait_ms = None if deadline == inf else max(0.0, deadline - monotonic()) * 1000
-        happened = {number for number, _ in poll.poll(wait_ms)}
+        happened = {number for number, _ in poll.poll(max(0.0, deadline - monotonic()) * 1000)}
         self._refuse_if_stopped()
         rung = self._inside.fileno() in happened
         if rung:

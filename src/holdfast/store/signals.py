@@ -1,12 +1,13 @@
 """Signals of the database, heard over one connection of this process and passed on to all who subscribed.
 
 A signal is a hint to look, never data: what is missed is found by polling. Read subscriptions first (who
-wants what), then this (the thread that listens), line (its connection), reader (whoever reads it in
-the thread's place) and probe (whether signals get through).
+wants what), then this (the thread that listens), line (its connection), loop_reader (a loop that reads it
+in the thread's place) and probe (whether signals get through).
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import select
@@ -25,9 +26,9 @@ from holdfast.errors import InvalidArgument
 from holdfast.store import address, probe
 from holdfast.store.alarm import Alarm, Stopped
 from holdfast.store.line import Line
+from holdfast.store.loop_reader import LoopReader
 from holdfast.store.pacing import SHORTEST_S, jitter
 from holdfast.store.probe import NoSignals
-from holdfast.store.reader import Host, Reader
 from holdfast.store.sqlstates import Action, action_for
 from holdfast.store.subscriptions import Callback, Changes, Subscription, Switchboard, check_channels, logger
 
@@ -49,7 +50,7 @@ _ABOUT_A_NAME: Final = (Action.SANITISE, Action.OUR_BUG)
 _STAY: Final = "select set_config(name, '0', false) from pg_settings where name = 'idle_session_timeout'"
 
 
-_Key = tuple[str, Host | None]
+_Key = tuple[str, asyncio.AbstractEventLoop | None]
 
 
 class Mode(StrEnum):
@@ -63,7 +64,7 @@ class Mode(StrEnum):
 class Signals:
     """One listening connection of this process to one database, shared by everyone who asks for it.
 
-    Callbacks run on its thread, or where it is read, each once at a time: they must be quick,
+    Callbacks run on its thread, or on the loop that reads for it, each once at a time: they must be quick,
     and may call everything here. After a lost connection is back each is called with all its channels,
     because signals in between are gone.
     """
@@ -71,9 +72,9 @@ class Signals:
     _shared: ClassVar[dict[_Key, Signals]] = {}
     _sharing: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, dsn: str, host: Host | None = None) -> None:
+    def __init__(self, dsn: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._address = address.understand(dsn)
-        self._key: _Key = (dsn, host)
+        self._key: _Key = (dsn, loop)
         self._users = 0
         self._board = Switchboard()
         self._mode = Mode.CONNECTING
@@ -81,25 +82,25 @@ class Signals:
         self._failures = 0
         self._complained: Mode | None = None
         self._alarm = Alarm()
-        self._reader = None if host is None else Reader(host, self._pass_on, self._alarm.ring)
+        self._reader = None if loop is None else LoopReader(loop, self._pass_on, self._alarm.ring)
         self._thread = threading.Thread(target=self._run, name="holdfast signals", daemon=True)
 
     def __repr__(self) -> str:
         return f"Signals({self._address.place})"
 
     @classmethod
-    def share(cls, dsn: str, host: Host | None = None) -> Signals:
+    def share(cls, dsn: str, loop: asyncio.AbstractEventLoop | None = None) -> Signals:
         """The signals of this database; the same object for the same address while anybody uses it.
 
-        Whoever acts on them can be their host and read them itself: for those who name the same host, because
-        while it has no time they hear nothing.
+        Whoever acts on them on an event loop names it, and then that loop reads them: for those who name the
+        same loop, because while it is blocked they hear nothing.
         """
         with cls._sharing:
-            signals = cls._shared.get((dsn, host))
+            signals = cls._shared.get((dsn, loop))
             if signals is None:
-                signals = cls(dsn, host)
+                signals = cls(dsn, loop)
                 signals._thread.start()
-                cls._shared[dsn, host] = signals
+                cls._shared[dsn, loop] = signals
             signals._users += 1
             return signals
 
@@ -231,7 +232,7 @@ class Signals:
     def _pass_on(
         self, fired: Mapping[str, str], news: Mapping[Subscription, set[str]] = MappingProxyType({})
     ) -> bool:
-        """Call everybody concerned, each once: whether there was anybody. Also for the host."""
+        """Call everybody concerned, each once: whether there was anybody. Also for the loop."""
         due = self._board.who_wants(fired)
         for subscription, channels in news.items():
             due.setdefault(subscription, {}).update(dict.fromkeys(channels, ""))

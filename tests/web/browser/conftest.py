@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,18 +25,8 @@ FLAGS = [
 ]
 WAIT_MS = 30_000
 """How long to wait for what is going to happen: a machine may be busy."""
-HERE = Path(__file__).parent
 
 Open = Callable[..., "Watched"]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip where there is no browser and none can be had, which make test says aloud."""
-    if CHROMIUM is not None:
-        return
-    for item in items:
-        if HERE in item.path.parents and "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.skip(reason="there is no chromium: sh tests/install_chromium.sh"))
 
 
 class Watched:
@@ -74,6 +63,7 @@ class Watched:
 
 @pytest.fixture(scope="package")
 def browser() -> Generator[Browser]:
+    assert CHROMIUM, "there is no chromium: install one, or name yours in HOLDFAST_CHROMIUM"
     # As root, Chromium does not start with its sandbox; nothing but our own pages is opened.
     expect.set_options(timeout=WAIT_MS)
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
