@@ -26,17 +26,18 @@ function Waterfall({ job }: { job: JobView }) {
   // A run of milliseconds after hours of waiting is still to be seen.
   const share = (each: Stretch): number => Math.max(0.012, (each.to - each.from) / whole);
   const sum = stretches.reduce((total, each) => total + share(each), 0);
+  const look = (each: Stretch): string => `bar-${each.kind}${each.open ? " bar-open" : ""}`;
   return (
     <div class="waterfall">
       <div class="bars" aria-hidden="true">
         {stretches.map((each, place) => (
-          <div key={place} class={`bar bar-${each.kind}${each.open ? " bar-open" : ""}`} style={{ width: `${(share(each) / sum) * 100}%` }} title={`${each.word}, ${duration((each.to - each.from) / 1000)}`} />
+          <div key={place} class={`bar ${look(each)}`} style={{ width: `${(share(each) / sum) * 100}%` }} title={`${each.word}, ${duration((each.to - each.from) / 1000)}`} />
         ))}
       </div>
       <ol class="stretches">
         {stretches.map((each, place) => (
           <li key={place}>
-            <span class={`dot bar-${each.kind}`} aria-hidden="true" />
+            <span class={`dot ${look(each)}`} aria-hidden="true" />
             <span class="grow">{each.word}</span>
             <span class="faint num">{time(new Date(each.from).toISOString())}</span>
             <strong class="num">{duration((each.to - each.from) / 1000)}</strong>
