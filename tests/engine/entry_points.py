@@ -159,6 +159,7 @@ _DELETES: Final = (_O.DELETE, _ALWAYS, answers.COUNTS_OR_RAISES, expect.deleting
 _BY_ANYBODY: Final = (
     ("submit_job(%(job)s, 'producer', %(queue)s)", _O.SUBMIT, _ALWAYS, LISTS_OR_RAISES, expect.submitting),
     ("submit_jobs(array[%(job)s])", _O.SUBMIT, _ALWAYS, LISTS_OR_RAISES, expect.submitting),
+    ("submit_plain_job(%(job)s)", _O.SUBMIT, _ALWAYS, RAISES, expect.submitting),
     (f"claim_jobs('claimer', {_QUEUES}, 5)", *_CLAIM, expect.sweeping_and_claiming),
     (f"claim_jobs('claimer', {_QUEUES}, 5, p_sweep => false)", *_CLAIM, expect.claiming),
     (f"claim_waiting_job(%(job)s, 'claimer', {_QUEUES}, 5, p_sweep => false)", *_CLAIM, expect.claiming),

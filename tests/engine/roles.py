@@ -23,6 +23,7 @@ ROLES = {
 MAY_CALL = {
     "submit_job": "PWA",
     "submit_jobs": "PWA",
+    "submit_plain_job": "PWA",
     "normalize_wait_for": "PWA",
     "get_work": "WA",
     "claim_jobs": "WA",

@@ -1,9 +1,9 @@
-"""A plain job takes a short way through submit_jobs, others the long one; nobody can tell which it took."""
+"""A plain job takes a short way, others the long one through submit_jobs; nobody can tell which it took."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, nan
 from typing import Any
 
@@ -34,15 +34,35 @@ LONG_WAY: Arrays = {"p_priorities": [0]}
 WAYS = pytest.mark.parametrize("way", [{}, LONG_WAY], ids=["short", "long"])
 
 
-def stored(conn: Connection, arrays: Mapping[str, object]) -> list[dict[str, Any]]:
+SCALARS = {
+    "p_job_ids": "p_job_id",
+    "p_queues": "p_queue",
+    "p_payloads": "p_payload",
+    "p_tasks": "p_task",
+}
+"""What submit_plain_job takes, by what submit_jobs calls it."""
+
+
+def submitted_by_itself(conn: Connection, arrays: Mapping[str, Sequence[object]]) -> str:
+    said = {SCALARS[name]: only for name, (only,) in arrays.items()}
+    return str(value(conn, "submit_plain_job", **said))
+
+
+def stored(
+    conn: Connection, arrays: Mapping[str, Sequence[object]], *, by_itself: bool = False
+) -> list[dict[str, Any]]:
     """All that the call stores, and what it answers, without numbers and times."""
     with undone(conn):
-        (answer,) = call(conn, "submit_jobs", **arrays)
-        assert answer["available_at"] == column(conn, "select available_at from holdfast.jobs")[0]
+        if by_itself:
+            job_id = submitted_by_itself(conn, arrays)
+        else:
+            (answer,) = call(conn, "submit_jobs", **arrays)
+            assert answer["available_at"] == column(conn, "select available_at from holdfast.jobs")[0]
+            job_id = answer["job_id"]
         found = [
             *rows(conn, "select * from holdfast.jobs"),
             *rows(conn, "select * from holdfast.job_names"),
-            {"answer": re.sub(r"^j\d+$", "j<number>", answer["job_id"])},
+            {"answer": re.sub(r"^j\d+$", "j<number>", job_id)},
         ]
     passing = ("id", "available_at", "created_at")
     return [{name: kept for name, kept in row.items() if name not in passing} for row in found]
@@ -60,7 +80,7 @@ def stored(conn: Connection, arrays: Mapping[str, object]) -> list[dict[str, Any
     ],
 )
 def test_both_ways_store_and_answer_the_same(conn: Connection, arrays: Arrays) -> None:
-    assert stored(conn, arrays) == stored(conn, arrays | LONG_WAY)
+    assert stored(conn, arrays) == stored(conn, arrays | LONG_WAY) == stored(conn, arrays, by_itself=True)
 
 
 @WAYS
@@ -70,6 +90,22 @@ def test_a_job_is_signalled_on_both_ways(conn: Connection, way: Arrays) -> None:
     call(conn, "submit_jobs", p_job_ids=["mine"], p_queues=["q"], **way)
 
     assert signals(conn) == [("holdfast.need.q", "mine")]
+
+
+def test_a_job_submitted_by_itself_is_signalled(conn: Connection) -> None:
+    listen(conn, "q")
+
+    submitted_by_itself(conn, {"p_job_ids": ["mine"], "p_queues": ["q"]})
+
+    assert signals(conn) == [("holdfast.need.q", "mine")]
+
+
+def test_a_job_submitted_by_itself_is_traced_when_all_is(conn: Connection) -> None:
+    value(conn, "set_trace_level", p_level="all")
+
+    submitted_by_itself(conn, {"p_job_ids": ["mine"], "p_queues": ["q"]})
+
+    assert events(conn, "mine") == ["job_submitted"]
 
 
 @WAYS
@@ -153,6 +189,18 @@ def test_a_flaw_is_found_in_one_job_and_in_the_last_of_many(
     assert error.sqlstate == "22023"
     assert words in str(error)
     assert f"({who}); nothing was stored" in str(error)
+    assert column(conn, "select count(*) from holdfast.jobs") == [0]
+
+
+@pytest.mark.parametrize(("parameter", "wrong", "words"), [flaw for flaw in FLAWS if flaw[0] in SCALARS])
+def test_a_flaw_is_found_in_a_job_submitted_by_itself(
+    conn: Connection, parameter: str, wrong: Any, words: str
+) -> None:
+    conn.execute("update holdfast.settings set payload_bytes = 1000")
+
+    error = refusal(submitted_by_itself, conn, {parameter: [wrong]})
+
+    assert (error.sqlstate, words in str(error)) == ("22023", True)
     assert column(conn, "select count(*) from holdfast.jobs") == [0]
 
 

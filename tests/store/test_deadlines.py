@@ -115,7 +115,7 @@ def test_a_write_that_reached_its_deadline_says_that_its_outcome_is_not_known(
         with frozen(*backend_pids(conn, "victim")), pytest.raises(DatabaseUnavailable) as raised:
             store.submit_jobs([NewJob()], timeout_s=DEADLINE_S)
 
-    assert "submit_jobs gave up on" in str(raised.value)
+    assert "submit_plain_job gave up on" in str(raised.value)
     assert "not known whether it took effect" in str(raised.value)
     assert action_for(raised.value) is Action.SHRINK
 

@@ -151,6 +151,11 @@ def submission(timeout_s: float = 10.0, **fields: Any) -> Trial[list[str]]:
     return Trial(submit_one(NewJob(**fields)), monotonic(), timeout_s, place="here", schema="holdfast")
 
 
+def jobs_of(sent: Trial[list[str]]) -> int:
+    """How many jobs a call submits."""
+    return str(sent.call.parameters).count("default")
+
+
 def test_whoever_is_alone_goes_in_the_callers_own_task_and_starts_no_other() -> None:
     async def main() -> None:
         async def run(_: object) -> list[str]:
@@ -172,8 +177,7 @@ def test_whoever_is_alone_again_after_a_crowd_goes_in_its_own_task() -> None:
 
         async def run(sent: Trial[list[str]]) -> list[str]:
             await asyncio.sleep(0.001)
-            queues = sent.call.parameters[-18]
-            sizes.append(str(queues).count("default"))
+            sizes.append(jobs_of(sent))
             ran_in.append(asyncio.current_task())
             return ["j1"] * sizes[-1]
 
@@ -325,7 +329,7 @@ def test_an_interrupted_leader_leaves_its_followers_in_doubt_and_the_next_goes_o
         error = next(turns)
         if error is not None:
             raise error
-        return ["j1"] * str(sent.call.parameters[-18]).count("default")
+        return ["j1"] * jobs_of(sent)
 
     group = SyncGroup(run)
     with ThreadPoolExecutor(4) as pool:
@@ -388,7 +392,7 @@ def test_a_task_that_is_cancelled_in_the_moment_its_turn_comes_submits_nothing()
         async def run(trial: Trial[list[str]]) -> list[str]:
             await over.wait()
             sent.append(str(trial.call.parameters))
-            return ["j1"] * str(trial.call.parameters[-18]).count("default")
+            return ["j1"] * jobs_of(trial)
 
         async def lead() -> None:
             await group.submit(submission(job_id="first"))
@@ -447,7 +451,7 @@ def test_carriers_that_are_cancelled_from_outside_hold_up_nobody() -> None:
 
         async def run(trial: Trial[list[str]]) -> list[str]:
             await over.wait()
-            return ["j1"] * str(trial.call.parameters[-18]).count("default")
+            return ["j1"] * jobs_of(trial)
 
         async def lead() -> None:
             await group.submit(submission())
@@ -478,7 +482,7 @@ def test_a_job_whose_time_is_over_while_it_waits_in_line_is_not_sent(
         first = crowd.start(NewJob(job_id="first"))
         gate.wait_for(1)
         (late,) = line_up(crowd, replace(submit_one(NewJob(job_id="late")), timeout_s=0.2))
-        with pytest.raises(DatabaseUnavailable, match=r"submit_jobs: not sent to .* within 0\.\d s"):
+        with pytest.raises(DatabaseUnavailable, match=r"submit_plain_job: not sent to .* within 0\.\d s"):
             late.result(5)
         assert in_line(crowd) == 0
     first.result()

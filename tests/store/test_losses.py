@@ -217,7 +217,7 @@ def test_a_role_that_may_not_is_told_what(database: str) -> None:
     dsn = make_conninfo(database, options="-c role=holdfast_viewer")
     with SyncStore(dsn) as store:
         assert store.get_job_stats().total_jobs == 0
-        with pytest.raises(HoldfastError, match=r"submit_jobs .*42501.*permission denied"):
+        with pytest.raises(HoldfastError, match=r"submit_plain_job .*42501.*permission denied"):
             store.submit_jobs([NewJob()])
 
 

@@ -1,10 +1,11 @@
-"""A plain job is written down in fewer steps than others; what is sent is the same."""
+"""A plain job is written down in fewer steps than others; what it says is the same."""
 
 from __future__ import annotations
 
 import pytest
 
 from holdfast.domain.job import NewJob
+from holdfast.errors import InvalidArgument
 from holdfast.store.calls import submitting
 
 
@@ -19,8 +20,10 @@ from holdfast.store.calls import submitting
         NewJob(task="x" * 40, payload=[]),
     ],
 )
-def test_a_plain_job_is_sent_as_one_of_many_would_be(job: NewJob) -> None:
-    assert submitting._of_plain_job(job) == submitting._Batch([job]).arrays()
+def test_a_plain_job_says_what_it_would_among_many(job: NewJob) -> None:
+    call = submitting.submit_plain_job(job)
+
+    assert submitting.columns_of(call) == (*submitting._Batch([job]).arrays(), None)
 
 
 @pytest.mark.parametrize(
@@ -42,4 +45,5 @@ def test_a_plain_job_is_sent_as_one_of_many_would_be(job: NewJob) -> None:
     ],
 )
 def test_a_job_that_says_more_is_looked_at_closely(job: NewJob) -> None:
-    assert submitting._of_plain_job(job) is None
+    with pytest.raises(InvalidArgument, match="is not plain: use submit_jobs"):
+        submitting.submit_plain_job(job)

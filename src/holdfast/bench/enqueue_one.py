@@ -20,7 +20,7 @@ from holdfast.bench.pgbench import with_options
 from holdfast.bench.report import Figure, Finding
 from holdfast.engine.connect import connect
 
-ROUNDS = 4
+ROUNDS = 20
 NO_WAIT = "-c synchronous_commit=off"
 
 _INSERT = """

@@ -590,6 +590,9 @@ create function _shares(p_queues text[], p_priority integer, p_room integer, p_t
 create function _signal_need(p_queue text, p_payload text)
   returns void
   language sql volatile;
+create function _submit_plain_job(p_job_id text, p_queue text, p_payload jsonb, p_task text, p_own_transaction boolean, p_now timestamp with time zone)
+  returns text
+  language plpgsql volatile set search_path from current;
 create function _sweep(p_limit integer)
   returns bigint[]
   language plpgsql volatile set search_path from current;
@@ -803,6 +806,9 @@ create function submit_job(p_job_id text, p_worker_id text, p_next_need text, p_
 create function submit_jobs(p_job_ids text[] DEFAULT NULL::text[], p_queues text[] DEFAULT NULL::text[], p_payloads jsonb[] DEFAULT NULL::jsonb[], p_tasks text[] DEFAULT NULL::text[], p_priorities integer[] DEFAULT NULL::integer[], p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_delays double precision[] DEFAULT NULL::double precision[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_tags jsonb[] DEFAULT NULL::jsonb[], p_resource_keys jsonb[] DEFAULT NULL::jsonb[], p_singleton_keys text[] DEFAULT NULL::text[], p_max_attempts integer[] DEFAULT NULL::integer[], p_wait_for jsonb[] DEFAULT NULL::jsonb[], p_if_parent_fails text[] DEFAULT NULL::text[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_retries jsonb[] DEFAULT NULL::jsonb[], p_payload_bytes bytea[] DEFAULT NULL::bytea[], p_created_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_worker_id text DEFAULT NULL::text, p_own_transaction boolean DEFAULT false)
   returns TABLE(job_id text, available_at timestamp with time zone)
   language plpgsql volatile security definer set plan_cache_mode=force_generic_plan set search_path from current;
+create function submit_plain_job(p_job_id text DEFAULT NULL::text, p_queue text DEFAULT 'default'::text, p_payload jsonb DEFAULT NULL::jsonb, p_task text DEFAULT NULL::text, p_own_transaction boolean DEFAULT false)
+  returns text
+  language plpgsql volatile security definer set plan_cache_mode=force_generic_plan set search_path from current;
 create function tagged_jobs(p_tags text[], p_limit integer DEFAULT 10000)
   returns SETOF bigint
   language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path from current;
@@ -888,6 +894,7 @@ grant execute on routine stop_job(text,text,text,text) to holdfast_admin;
 grant execute on routine stop_job_with_retry(text,text,text,text,text) to holdfast_admin;
 grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp with time zone,timestamp with time zone,text,integer,text[],text[],integer,text,double precision,double precision,jsonb,bytea,timestamp with time zone) to holdfast_admin;
 grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text,boolean) to holdfast_admin;
+grant execute on routine submit_plain_job(text,text,jsonb,text,boolean) to holdfast_admin;
 grant execute on routine tagged_jobs(text[],integer) to holdfast_admin;
 grant execute on routine trace_level() to holdfast_admin;
 grant execute on routine upkeep() to holdfast_admin;
@@ -897,6 +904,7 @@ grant select on migrations to holdfast_producer;
 grant execute on routine normalize_wait_for(text[]) to holdfast_producer;
 grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp with time zone,timestamp with time zone,text,integer,text[],text[],integer,text,double precision,double precision,jsonb,bytea,timestamp with time zone) to holdfast_producer;
 grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text,boolean) to holdfast_producer;
+grant execute on routine submit_plain_job(text,text,jsonb,text,boolean) to holdfast_producer;
 grant usage on schema holdfast to holdfast_viewer;
 grant select on history to holdfast_viewer;
 grant select on holds to holdfast_viewer;
@@ -963,5 +971,6 @@ grant execute on routine stop_job(text,text,text,text) to holdfast_worker;
 grant execute on routine stop_job_with_retry(text,text,text,text,text) to holdfast_worker;
 grant execute on routine submit_job(text,text,text,text[],jsonb,text,timestamp with time zone,timestamp with time zone,text,integer,text[],text[],integer,text,double precision,double precision,jsonb,bytea,timestamp with time zone) to holdfast_worker;
 grant execute on routine submit_jobs(text[],text[],jsonb[],text[],integer[],timestamp with time zone[],double precision[],timestamp with time zone[],jsonb[],jsonb[],text[],integer[],jsonb[],text[],double precision[],jsonb[],bytea[],timestamp with time zone[],text,boolean) to holdfast_worker;
+grant execute on routine submit_plain_job(text,text,jsonb,text,boolean) to holdfast_worker;
 grant execute on routine trace_level() to holdfast_worker;
 grant execute on routine upkeep() to holdfast_worker;

@@ -30,6 +30,7 @@ class AsyncCalls(ABC):
 
     submit_job = asynchronous(submitting.submit_job)
     submit_jobs = asynchronous(submitting.submit_jobs)
+    submit_plain_job = asynchronous(submitting.submit_plain_job)
     normalize_wait_for = asynchronous(submitting.normalize_wait_for)
 
     claim_jobs = asynchronous(claiming.claim_jobs)

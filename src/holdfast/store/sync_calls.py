@@ -30,6 +30,7 @@ class SyncCalls(ABC):
 
     submit_job = blocking(submitting.submit_job)
     submit_jobs = blocking(submitting.submit_jobs)
+    submit_plain_job = blocking(submitting.submit_plain_job)
     normalize_wait_for = blocking(submitting.normalize_wait_for)
 
     claim_jobs = blocking(claiming.claim_jobs)

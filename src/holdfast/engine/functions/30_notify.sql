@@ -2,8 +2,8 @@
 -- commit one after the other, so none is sent for a queue whose workers are all known to be busy.
 
 -- Whether a signal for this queue may be of use: somebody waits for one, or nobody is known at all. For a call that is a
--- transaction of its own: what commits later cannot know who will wait by then. Index: the primary key. The short way through
--- submit_jobs has the same words of its own, because a function with a question in it is not inlined.
+-- transaction of its own: what commits later cannot know who will wait by then. Index: the primary key. The short way of
+-- a plain job has the same words of its own, because a function with a question in it is not inlined.
 create or replace function _is_awaited(p_queue text, p_now timestamptz) returns boolean
 language sql
 as $$

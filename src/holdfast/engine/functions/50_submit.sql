@@ -137,6 +137,81 @@ begin
   end if;
 end $$;
 
+-- The short way of one job that says nothing but queue, task, payload and perhaps an id: most calls bring one of these. Null:
+-- it is not so plain, or wrong, or to be traced, and has to go the long way through submit_jobs.
+create or replace function _submit_plain_job(
+  p_job_id text, p_queue text, p_payload jsonb, p_task text, p_own_transaction boolean, p_now timestamptz
+) returns text
+language plpgsql set search_path from current
+as $$
+declare
+  v_notifies boolean;
+  v_id bigint;
+begin
+  if (
+    octet_length(p_queue) between 1 and 40
+    and coalesce(p_task <> '', true)
+    and coalesce(octet_length(p_job_id) between 1 and 1000 and p_job_id !~ '^j[0-9]+$', true)
+  ) is not true then
+    return null;
+  end if;
+  select
+    settings.notify and (
+      p_own_transaction is not true
+      or (
+        select bool_or(listener.waits_until > p_now)
+        from listeners listener
+        where listener.queue = p_queue and listener.present_until > p_now
+      ) is not false
+    )
+  into v_notifies
+  from settings
+  where only_row
+    and trace_level <> 'all'
+    and coalesce(pg_column_size(p_payload) <= payload_bytes / 8, true);
+  if not found then
+    return null;
+  end if;
+  v_id := nextval('jobs_id_seq');
+  if p_job_id is not null then
+    insert into job_names (name, id) values (p_job_id, v_id) on conflict do nothing;
+    if not found then
+      perform _refuse_taken_names(array[p_job_id], array[v_id]);
+    end if;
+  end if;
+  insert into jobs (id, name, queue, payload, task, available_at, created_at)
+  values (v_id, p_job_id, p_queue, p_payload, p_task, p_now, p_now);
+  if v_notifies then
+    perform _signal_need(p_queue, _public_id(p_job_id, v_id));
+  end if;
+  return _public_id(p_job_id, v_id);
+end $$;
+
+-- Submit one job that says nothing but this, and answer its id: as submit_jobs, without arrays to take apart.
+create or replace function submit_plain_job(
+  p_job_id text default null,
+  p_queue text default 'default',
+  p_payload jsonb default null,
+  p_task text default null,
+  p_own_transaction boolean default false
+) returns text
+language plpgsql security definer
+set search_path from current
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_job_id text := _submit_plain_job(p_job_id, p_queue, p_payload, p_task, p_own_transaction, _clock());
+begin
+  if v_job_id is null then
+    select submitted.job_id into v_job_id
+    from submit_jobs(
+      case when p_job_id is not null then array[p_job_id] end, array[p_queue],
+      case when p_payload is not null then array[p_payload] end, case when p_task is not null then array[p_task] end,
+      p_own_transaction => p_own_transaction) as submitted;
+  end if;
+  return v_job_id;
+end $$;
+
 -- Submit many jobs, all or none. Arrays are read side by side; a null array means the default for every job.
 -- Answers their ids in the order given. Jobs of one call may wait for each other.
 -- p_own_transaction: the call commits as it ends, so it need not signal while the workers of a queue are all busy.
@@ -171,12 +246,9 @@ declare
   v_now timestamptz := _clock();
   v_count integer;
   v_ids bigint[];
-  v_id bigint;
   v_notifies boolean;
   v_traces boolean;
 begin
-  -- Most calls bring one job that says nothing but queue, task, payload and perhaps an id. It takes a short way of its own, in
-  -- half the time; all that is not so plain, or wrong, or to be traced, goes the long way.
   if cardinality(p_queues) = 1
     and num_nonnulls(
       p_priorities, p_available_at, p_delays, p_expires_at, p_tags, p_resource_keys, p_singleton_keys, p_max_attempts,
@@ -184,39 +256,10 @@ begin
     and coalesce(cardinality(p_tasks), 1) = 1
     and coalesce(cardinality(p_payloads), 1) = 1
     and coalesce(cardinality(p_job_ids), 1) = 1
-    and octet_length(p_queues[1]) between 1 and 40
-    and coalesce(p_tasks[1] <> '', true)
-    and coalesce(octet_length(p_job_ids[1]) between 1 and 1000 and p_job_ids[1] !~ '^j[0-9]+$', true)
   then
-    select
-      settings.notify and (
-        p_own_transaction is not true
-        or (
-          select bool_or(listener.waits_until > v_now)
-          from listeners listener
-          where listener.queue = p_queues[1] and listener.present_until > v_now
-        ) is not false
-      )
-    into v_notifies
-    from settings
-    where only_row
-      and trace_level <> 'all'
-      and coalesce(pg_column_size(p_payloads[1]) <= payload_bytes / 8, true);
-    if found then
-      v_id := nextval('jobs_id_seq');
-      if p_job_ids[1] is not null then
-        insert into job_names (name, id) values (p_job_ids[1], v_id) on conflict do nothing;
-        if not found then
-          perform _refuse_taken_names(p_job_ids, array[v_id]);
-        end if;
-      end if;
-      insert into jobs (id, name, queue, payload, task, available_at, created_at)
-      values (v_id, p_job_ids[1], p_queues[1], p_payloads[1], p_tasks[1], v_now, v_now);
-      job_id := _public_id(p_job_ids[1], v_id);
+    job_id := _submit_plain_job(p_job_ids[1], p_queues[1], p_payloads[1], p_tasks[1], p_own_transaction, v_now);
+    if job_id is not null then
       available_at := v_now;
-      if v_notifies then
-        perform _signal_need(p_queues[1], job_id);
-      end if;
       return next;
       return;
     end if;

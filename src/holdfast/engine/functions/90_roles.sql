@@ -26,12 +26,12 @@ language sql immutable set search_path from current
 as $$
   select grants.role, routines.routine
   from (values
-    ('producer', array['submit_job', 'submit_jobs', 'normalize_wait_for']),
+    ('producer', array['submit_job', 'submit_jobs', 'submit_plain_job', 'normalize_wait_for']),
     ('worker', array[
-      'submit_job', 'submit_jobs', 'normalize_wait_for', 'get_work', 'claim_jobs', 'claim_waiting_job', 'next_due', 'jobs_of_stream',
-      'settle_jobs', 'settle_and_claim', 'extend_lease', 'extend_leases', 'reschedule_job', 'complete_job', 'fail_job', 'requeue_job',
-      'retry_later', 'release_job', 'stop_job', 'stop_job_with_retry', 'mark_job_unknown_stopped',
-      'acknowledge_cancellation', 'lapse_leases', 'report_progress', 'acquire_resources', 'release_resources',
+      'submit_job', 'submit_jobs', 'submit_plain_job', 'normalize_wait_for', 'get_work', 'claim_jobs', 'claim_waiting_job', 'next_due',
+      'jobs_of_stream', 'settle_jobs', 'settle_and_claim', 'extend_lease', 'extend_leases', 'reschedule_job', 'complete_job',
+      'fail_job', 'requeue_job', 'retry_later', 'release_job', 'stop_job', 'stop_job_with_retry',
+      'mark_job_unknown_stopped', 'acknowledge_cancellation', 'lapse_leases', 'report_progress', 'acquire_resources', 'release_resources',
       'resource_capacity', 'is_notify_enabled', 'is_trace_enabled', 'trace_level', 'crash_concern_threshold', 'archive_retention',
       'report_worker', 'upkeep']),
     ('viewer', array[

@@ -9,7 +9,7 @@ from typing import Final
 from holdfast.domain.job import NewJob
 from holdfast.store import arrays
 from holdfast.store.call import Call, Statement
-from holdfast.store.calls.submitting import SUBMIT_JOBS, submit_jobs
+from holdfast.store.calls.submitting import SUBMIT_JOBS, columns_of, submit_jobs
 
 _GIVEN: Final = "p_expires_at => %s::timestamptz[]"
 _COUNTED: Final = (
@@ -30,5 +30,6 @@ def submit_expiring_jobs(
     counted = arrays.of_numbers(expires_in_s)
     if counted is None:
         return call
-    parameters = (*call.parameters[:_PLACE], counted, *call.parameters[_PLACE:])
+    given = columns_of(call)
+    parameters = (*given[:_PLACE], counted, *given[_PLACE:])
     return replace(call, statement=SUBMIT_EXPIRING_JOBS, parameters=parameters)

@@ -11,7 +11,7 @@ from holdfast.domain.content import CONTENT_BYTES, encode_json
 from holdfast.domain.job import Content, IfParentFails, NewJob
 from holdfast.errors import InvalidArgument, PayloadError
 from holdfast.store import arguments, arrays
-from holdfast.store.call import OWN_TRANSACTION, Call, Rows, only_value, statement
+from holdfast.store.call import OWN_TRANSACTION, Call, Parameter, Rows, only_value, statement
 from holdfast.store.values import SubmittedJob
 
 T = TypeVar("T")
@@ -88,6 +88,16 @@ SUBMIT_JOBS: Final = statement(
     p_own_transaction=OWN_TRANSACTION,
 )
 
+SUBMIT_PLAIN_JOB: Final = statement(
+    "submit_plain_job",
+    p_job_id="text",
+    p_queue="text",
+    p_payload="jsonb",
+    p_task="text",
+    p_own_transaction=OWN_TRANSACTION,
+)
+"""The same for one job that says nothing but this, as most do: 50 to 80 µs less for the server."""
+
 NORMALIZE_WAIT_FOR: Final = statement("normalize_wait_for", p_wait_for="text[]")
 
 
@@ -137,11 +147,33 @@ def submit_jobs(
     nothing is stored.
     """
     listed = list(jobs)
-    columns = _of_plain_job(listed[0]) if len(listed) == 1 else None
-    if columns is None:
-        columns = arrays.for_one_statement(_Batch(listed).arrays(), "submit_jobs")
+    plain = _of_plain_job(listed[0]) if len(listed) == 1 and worker_id is None else None
+    if plain is not None:
+        return _plain_submission(plain, timeout_s)
+    columns = arrays.for_one_statement(_Batch(listed).arrays(), "submit_jobs")
     parameters = (*columns, arguments.optional_text(worker_id, "worker_id"))
     return Call(SUBMIT_JOBS, parameters, _ids, idempotent=False, timeout_s=timeout_s)
+
+
+def submit_plain_job(job: NewJob, *, timeout_s: float | None = None) -> Call[list[str]]:
+    """As `submit_jobs` for one job that says nothing but queue, task, payload and perhaps an id.
+
+    `submit_jobs` finds out by itself; here InvalidArgument is raised for a job that says more.
+    """
+    plain = _of_plain_job(job)
+    if plain is None:
+        raise InvalidArgument(f"{job!r} is not plain: use submit_jobs")
+    return _plain_submission(plain, timeout_s)
+
+
+def columns_of(call: Call[list[str]]) -> Sequence[Parameter]:
+    """The parameters that `SUBMIT_JOBS` takes for what a call submits."""
+    if call.statement is SUBMIT_JOBS:
+        return call.parameters
+    job_id, queue, payload, task = (
+        None if said is None else arrays.of_texts([str(said)], "job") for said in call.parameters
+    )
+    return (job_id, queue, payload, task, *_UNSAID, None, None, None)
 
 
 def normalize_wait_for(wait_for: Iterable[str | None], *, timeout_s: float | None = None) -> Call[list[str]]:
@@ -171,8 +203,12 @@ def encode_content(content: Content, where: str) -> tuple[str | None, bytes | No
     return None, raw
 
 
-def _of_plain_job(job: NewJob) -> arrays.Columns | None:
-    """The columns of one job with nothing special about it, as most are; None: look closer.
+def _plain_submission(said: Sequence[Parameter], timeout_s: float | None) -> Call[list[str]]:
+    return Call(SUBMIT_PLAIN_JOB, said, _ids, idempotent=False, timeout_s=timeout_s)
+
+
+def _of_plain_job(job: NewJob) -> tuple[str | None, ...] | None:
+    """What `SUBMIT_PLAIN_JOB` takes for a job with nothing special about it, as most are; None: look closer.
 
     After a wait for the database the code itself has to be fetched again: all of `_Batch` took 77 µs then.
     """
@@ -187,25 +223,12 @@ def _of_plain_job(job: NewJob) -> arrays.Columns | None:
         or not (job_id is None or _is_plain(job_id))
     ):
         return None
-    written = None
-    if payload is not None:
-        text = encode_content(payload, "jobs[0].payload")[0]
-        if text is None:
-            return None
-        written = '{"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"}'
-    return (
-        None if job_id is None else '{"' + job_id + '"}',
-        '{"' + queue + '"}',
-        written,
-        None if task is None else '{"' + task + '"}',
-        *_UNSAID,
-        None,
-        None,
-    )
+    text = None if payload is None else encode_content(payload, "jobs[0].payload")[0]
+    return None if payload is not None and text is None else (job_id, queue, text, task)
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text is short and needs neither a check nor an escape."""
+    """Whether a text is short and needs no check."""
     return type(text) is str and _PLAIN_TEXT(text) is not None
 
 

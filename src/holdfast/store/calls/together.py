@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.domain.job import NewJob
 from holdfast.store.call import Call, Parameter, Statement
-from holdfast.store.calls.submitting import SUBMIT_JOBS, submit_jobs
+from holdfast.store.calls.submitting import SUBMIT_JOBS, columns_of, submit_jobs
 
 LOCK_MS: Final = 100
 """How long one call for several callers may wait for a transaction that has taken an id and not ended."""
@@ -35,7 +35,7 @@ def submit_one(job: NewJob) -> Call[list[str]]:
     call = submit_jobs([job])
     if job.wait_for:
         return call
-    return Call(SUBMIT_JOBS, call.parameters, call.parse, idempotent=False, joins=True)
+    return Call(call.statement, call.parameters, call.parse, idempotent=False, joins=True)
 
 
 def together(calls: Sequence[Call[list[str]]]) -> Call[list[str]]:
@@ -43,7 +43,7 @@ def together(calls: Sequence[Call[list[str]]]) -> Call[list[str]]:
 
     It waits for nobody else's transaction for long: its callers have nothing to do with each other.
     """
-    columns = zip(*(call.parameters for call in calls), strict=True)
+    columns = zip(*(columns_of(call) for call in calls), strict=True)
     parameters = (f"{LOCK_MS}ms", *map(_joined, columns))
     return Call(SUBMIT_TOGETHER, parameters, calls[0].parse, idempotent=False, gives_way=True)
 
