@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 from psycopg.errors import SerializationFailure, UniqueViolation
 
+from holdfast.store import SyncStore
 from tests.clock import Clock
 from tests.concurrency.sessions import Session, answer
 from tests.conftest import Connect
@@ -366,6 +367,16 @@ def test_who_was_told_of_a_job_gets_that_job(conn: Connection) -> None:
     assert {name for name in told if told[name] != other[name]} == {
         *("id", "name", "lease_id", "lease_expires_at", "assigned_at", "started_at"),
     }
+
+
+def test_who_asks_for_no_tag_gets_the_job_he_was_told_of(conn: Connection, database: str) -> None:
+    submit_many(conn, ["before", "told"])
+    submit(conn, "tagged", p_tags=["yes"])
+
+    with SyncStore(database) as store:
+        claimed = [store.claim_waiting_job(job_id, "w", ["q"]) for job_id in ("told", "tagged")]
+
+    assert [[job.job_id for job in jobs] for jobs in claimed] == [["told"], ["tagged"]]
 
 
 def test_who_was_told_of_a_job_that_somebody_takes_now_waits_for_nobody_and_gets_another(

@@ -170,6 +170,13 @@ def batches(count: int) -> dict[str, Call]:
 
 SINGLE = {
     "claim one": Call("select * from holdfast.claim_jobs('w', '{line}')", 1),
+    "claim of a job that was told of": Call(
+        "select * from holdfast.claim_waiting_job('j400000', 'w', '{line}', 10, 30, '{}', p_sweep => false)",
+        1,
+    ),
+    "claim of a job that was told of, several queues": Call(
+        "select * from holdfast.claim_waiting_job('j400000', 'w', '{second,line}', 10, p_sweep => false)", 1
+    ),
     "claim of an empty queue": Call("select * from holdfast.claim_jobs('w', '{nothing}', 100)", 0),
     "get_work": Call("select * from holdfast.get_work('w', '{line}')", 1),
     "get_work of nothing": Call("select * from holdfast.get_work('w', '{nothing}')", 0),
@@ -194,6 +201,7 @@ SINGLE = {
     "lapse nothing": Call("select * from holdfast.lapse_leases()", 0),
     "submit_job": Call("select * from holdfast.submit_job('mine', 'w', 'line')", 1),
     "submit a plain job": Call(f"{_submit(1)})", 1),
+    "submit a plain job by itself": Call("select holdfast.submit_plain_job(p_queue => 'line')", 1),
     "submit a plain job by name": Call(f"{_submit(1)}, p_job_ids => '{{mine}}')", 1),
     "submit a job that is not plain": Call(
         f"{_submit(1)}, p_priorities => '{{1}}', p_job_ids => '{{mine}}')", 1
