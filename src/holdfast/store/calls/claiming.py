@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from holdfast.domain.job import ClaimedJob
-from holdfast.store import arguments, rows
+from holdfast.store import arguments, arrays, rows
 from holdfast.store.arguments import Duration
 from holdfast.store.call import Call, Rows, only_value, statement
 from holdfast.store.values import LeasedJob
@@ -149,9 +149,10 @@ def jobs_of_stream(stream_id: int, *, timeout_s: float | None = None) -> Call[li
 def lease_terms(
     lease_s: Duration, tags: Iterable[str], stream_id: int | None
 ) -> tuple[str | None, str | None, str | None]:
+    asked = arguments.texts(tags, "tags")
     return (
         arguments.duration(lease_s, "lease_s", positive=True),
-        arguments.text_array(tags, "tags"),
+        arrays.of_texts(asked, "tags") if asked else None,  # the engine's short ways are for these
         arguments.whole(stream_id, "stream_id", least=-arguments.BIGINT - 1, most=arguments.BIGINT),
     )
 
