@@ -1,10 +1,13 @@
-"""Nothing said under a lease that is over changes anything; what was taken under a lease ended that lease."""
+"""Nothing said under a lease that is over changes anything; what was taken under a lease ended that lease.
+
+Whoever was not answered says it again, under the same lease: that is taken if the first time was.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gauntlet.history import HELD, OK, Call, Found, History, Story
+from gauntlet.history import HELD, OK, UNKNOWN, Call, Found, History, Story
 
 SETTLES = frozenset({"complete_job", "fail_job", "stop_job", "complete_with_effect"})
 
@@ -15,8 +18,23 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
             if call.op == "zombie" and call.said == OK:
                 verb = call.spec.get("verb")
                 yield job, f"{verb} was taken under lease {call.lease}, which was over ({call.who})"
-            if call.op in SETTLES and call.said == OK and not _ended_by(story, call):
+            if (
+                call.op in SETTLES
+                and call.said == OK
+                and not _ended_by(story, _with_what_it_repeats(story, call))
+            ):
                 yield job, f"{call.op} was taken under lease {call.lease}, which did not end ({call.who})"
+
+
+def _with_what_it_repeats(story: Story, call: Call) -> Call:
+    """The call from when the same was said first, as long as nobody answered."""
+    unanswered = [
+        other.begun
+        for other in story.calls
+        if (other.who, other.op, other.lease, other.said) == (call.who, call.op, call.lease, UNKNOWN)
+        and other.begun < call.begun
+    ]
+    return call._replace(begun=min([call.begun, *unanswered]))
 
 
 def _ended_by(story: Story, call: Call) -> bool:

@@ -32,6 +32,9 @@ def full_life() -> Life:
     life.step("lapsed", "UNKNOWN_RETRY", lapses=1).claimed("lapsed", "a2").step("lapsed", "COMPLETED")
     life.asked("cancelled").step("cancelled", "INITIAL_PENDING").claimed("cancelled", "c1")
     life.asked("cancelled", "cancel").step("cancelled", "CANCELLING").step("cancelled", "STOPPED")
+    life.asked("told twice").step("told twice", "INITIAL_PENDING").claimed("told twice", "t1")
+    life.asked("told twice", "complete_job", UNKNOWN, lease="t1").step("told twice", "COMPLETED")
+    life.asked("told twice", "complete_job", lease="t1")
     life.asked("rolled back", said=NO, order=True)
     life.asked("nobody knows", said=UNKNOWN)
     life.asked("plain", "zombie", NO, lease="old", verb="complete")
@@ -115,6 +118,15 @@ def zombie() -> History:
 
 def settled_for_nothing() -> History:
     return full_life().asked("plain", "complete_job", lease="another").history()
+
+
+def settled_for_nothing_twice() -> History:
+    life = full_life().asked("plain", "complete_job", UNKNOWN, lease="another")
+    return life.asked("plain", "complete_job", lease="another").history()
+
+
+def settled_before_it_was_said() -> History:
+    return full_life().asked("plain", "complete_job", lease="l1").history()
 
 
 def attempt_at_claim() -> History:
@@ -267,7 +279,12 @@ DOCTORED: dict[str, tuple[Doctored, ...]] = {
     "every job ends in exactly one finished state": (ended_twice,),
     "every step is one the model allows": (no_such_step,),
     "never two live leases": (two_leases, lease_used_again, lapsed_too_early, lease_made_shorter),
-    "nothing is taken from a former holder": (zombie, settled_for_nothing),
+    "nothing is taken from a former holder": (
+        zombie,
+        settled_for_nothing,
+        settled_for_nothing_twice,
+        settled_before_it_was_said,
+    ),
     "attempts and errors equal the failures": (
         attempt_at_claim,
         attempt_for_a_lapse,
