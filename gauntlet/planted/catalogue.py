@@ -164,7 +164,7 @@ PLANTED: Final[dict[str, Plant]] = {
     "enqueued_twice": Plant(
         "an id that is taken is no obstacle",
         (
-            Edit("submit_jobs", "perform _refuse_taken_names(p_job_ids, array[v_id]);", "null;"),
+            Edit("_submit_plain_job", "perform _refuse_taken_names(array[p_job_id], array[v_id]);", "null;"),
             Edit("_take_names", "perform _refuse_taken_names(p_names, p_ids);", "null;"),
         ),
         faults=(
