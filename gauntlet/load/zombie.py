@@ -17,7 +17,7 @@ from gauntlet.load.clients import Client
 from gauntlet.load.told import TROUBLE
 
 STALE = """
-select old.job, old.lease
+select old.id, old.job, old.lease
 from (
   select job, id, lease, seq from public.witness
   where seq > (select max(seq) - 40000 from public.witness) and state = 'RUNNING' and kind <> 'extend'
@@ -58,7 +58,8 @@ class Zombie(Client):
         stale = self.conn.execute(STALE.encode()).fetchall()
         self.rng.shuffle(stale)
         for start in range(0, min(len(stale), 160), 20):
-            jobs, leases = (list(each) for each in zip(*stale[start : start + 20], strict=True))
+            # In the engine's own order: a verb for one job locks it until the whole statement ends.
+            _, jobs, leases = (list(each) for each in zip(*sorted(stale[start : start + 20]), strict=True))
             verb = self.rng.choice((*VERBS, "extend", "progress", "give_back"))
             self._offer(verb, jobs, leases)
             if self.over.is_set():

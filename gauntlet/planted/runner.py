@@ -14,8 +14,8 @@ from gauntlet.planted.plant import Plant, plant
 from gauntlet.run import Plan, go
 
 SECONDS = 7.0
-ROUNDS = 2
-"""A mistake that chance has spared gets another seed, once."""
+AGAIN_S = 25.0
+"""A mistake that chance has spared gets another seed and more time, once."""
 REST_S = 4.0
 """Not for a verdict: what is caught is caught by what it does, not by how long it takes."""
 
@@ -41,9 +41,8 @@ def control(server: Server, seed: int, say: Callable[[str], None]) -> Catch:
 def catches(server: Server, names: Iterable[str], seed: int, say: Callable[[str], None]) -> Iterable[Catch]:
     for name in names:
         catch = _run(server, name, PLANTED[name], seed, say)
-        for again in range(1, ROUNDS):
-            if not catch.is_caught:
-                catch = _run(server, name, PLANTED[name], seed + again, say)
+        if not catch.is_caught:
+            catch = _run(server, name, PLANTED[name], seed + 1, say, seconds=AGAIN_S)
         yield catch
 
 
@@ -54,6 +53,7 @@ def _run(
     seed: int,
     say: Callable[[str], None],
     *,
+    seconds: float = SECONDS,
     is_control: bool = False,
 ) -> Catch:
     began = monotonic()
@@ -61,7 +61,7 @@ def _run(
     size = Size(rate=120, workers=2, producers=1, busy=True, with_ways=needs_ways)
     plan = Plan(
         seed,
-        SECONDS,
+        seconds,
         0,
         8 if mistake.faults else 0,
         size,
