@@ -379,6 +379,12 @@ def test_who_asks_for_no_tag_gets_the_job_he_was_told_of(conn: Connection, datab
     assert [[job.job_id for job in jobs] for jobs in claimed] == [["told"], ["tagged"]]
 
 
+def test_an_empty_list_of_tags_asks_for_none(conn: Connection) -> None:
+    submit_many(conn, ["before", "told"])
+
+    assert ids(claim_waiting(conn, "told", p_tags=[])) == ["told"]
+
+
 def test_who_was_told_of_a_job_that_somebody_takes_now_waits_for_nobody_and_gets_another(
     conn: Connection, first: Session, second: Session
 ) -> None:

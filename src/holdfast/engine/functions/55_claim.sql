@@ -600,8 +600,8 @@ begin
   if p_worker_id <> '' and p_limit >= 1 and p_lease_seconds > 0 and p_lease_seconds <= 1e9
     and (p_stream_id is null or pg_try_advisory_xact_lock_shared(p_stream_id))
   then
-    -- Mostly generated: to look whether it is a name takes a function with a question in it.
-    v_number := case when p_job_id ~ '^j[1-9][0-9]{0,17}$' then substr(p_job_id, 2)::bigint else _job_number(p_job_id) end;
+    -- Mostly generated: to look for a name takes a function with a question in it.
+    v_number := coalesce((_generated_numbers(array[p_job_id]))[1], _job_number(p_job_id));
     return query
       update jobs job
       set state = 'RUNNING',

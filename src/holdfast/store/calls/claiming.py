@@ -152,7 +152,7 @@ def lease_terms(
     asked = arguments.texts(tags, "tags")
     return (
         arguments.duration(lease_s, "lease_s", positive=True),
-        arrays.of_texts(asked, "tags") if asked else None,  # the engine's short ways are for these
+        arrays.of_texts(asked, "tags") if asked else None,  # null takes the engine's short ways
         arguments.whole(stream_id, "stream_id", least=-arguments.BIGINT - 1, most=arguments.BIGINT),
     )
 
