@@ -10,6 +10,27 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier
 
+_NOT_SEEN_BY_ALL = """
+select relname
+from pg_class
+where relnamespace = 'holdfast'::regnamespace and relkind = 'r' and relallvisible < relpages
+"""
+
+
+def tidy(conn: psycopg.Connection[Any], tries: int = 100) -> None:
+    """Vacuum and analyse until every page is known to be visible to all, so that index-only scans are.
+
+    One vacuum does not suffice where tests run: no commit waits for the disk, and what was written by a
+    transaction whose commit is not there yet, a few hundred milliseconds later, is not marked.
+    """
+    left: list[Any] = []
+    for _ in range(tries):
+        conn.execute("vacuum analyze")
+        left = conn.execute(_NOT_SEEN_BY_ALL.encode()).fetchall()
+        if not left:
+            return
+    raise AssertionError(f"after {tries} vacuums not all pages are marked as visible to all, in: {left}")
+
 
 class Databases:
     """Make databases on a server and drop them again."""

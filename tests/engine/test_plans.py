@@ -14,7 +14,7 @@ import pytest
 from psycopg import IsolationLevel
 
 from tests.conftest import Connect
-from tests.databases import Databases
+from tests.databases import Databases, tidy
 from tests.engine import crowd
 from tests.engine.crowd.calls import SINGLE, Call, batches
 from tests.engine.crowd.shapes import SINGLE_SHAPES, shapes
@@ -113,7 +113,7 @@ def test_claim_and_settle_cost_the_same_however_long_a_snapshot_is_held(
     plans, elsewhere = Plans(connect(database)), connect(database, autocommit=False)
     submit = "select holdfast.submit_jobs(p_queues => array_fill('line'::text, array[20000]))"
     plans.conn.execute(submit.encode())
-    plans.conn.execute("vacuum analyze")
+    tidy(plans.conn)
     elsewhere.isolation_level = IsolationLevel.REPEATABLE_READ
     elsewhere.execute("select from holdfast.jobs limit 1")
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import psycopg
 
 from holdfast.engine import installer
+from tests.databases import tidy
 
 HERE = Path(__file__).parent
 
@@ -31,7 +32,7 @@ def fill(dsn: str) -> None:
         with ThreadPoolExecutor() as pool:
             list(pool.map(_run, [dsn, dsn], ["jobs.sql", "history.sql"]))
         conn.execute("select setval('holdfast.jobs_id_seq', 10000000)")
-        conn.execute("vacuum analyze")
+        tidy(conn)
 
 
 def _run(dsn: str, file: str) -> None:
