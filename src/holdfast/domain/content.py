@@ -42,7 +42,7 @@ _dumps: Final[Dumps] = json.JSONEncoder(
 _SMALLEST_TEXT = 512
 _SMALLEST_JSON = 8 * _SMALLEST_TEXT
 _LONG_NUMBER = re.compile(f"[0-9]{{{DIGITS + 1}}}")
-_STRING_OR_EXPONENT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?[0-9.]+e\+[0-9]+)')
+_STRING_OR_EXPONENT = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?<![0-9.])(-?[0-9.]++e\+[0-9]+)')
 
 
 def encode_json(
@@ -60,8 +60,7 @@ def encode_json(
     text = _dump(value, where, limit, dumps)
     if "\\u" in text or _may_hold_long_number(text):
         _refuse_flaw(value, where, limit)
-    if "e+" in text:
-        text = _spell_out(text)
+    text = _spell_out(text)
     size = len(text) if text.isascii() else _size_in_utf8(text, value, where, limit)
     if size > limit:
         raise PayloadError(
@@ -125,6 +124,8 @@ def _may_hold_long_number(text: str) -> bool:
 
 def _spell_out(text: str) -> str:
     """Write floats from 1e16 on without exponent: jsonb would make them integers, and 10**23 != 1e23."""
+    if "e+" not in text:
+        return text
     return _STRING_OR_EXPONENT.sub(lambda found: f"{float(found[1]):.1f}" if found[1] else found[0], text)
 
 

@@ -25,19 +25,30 @@ _COLOURS: Final = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", loggi
 _DIM: Final = "\x1b[2m"
 _PLAIN: Final = "\x1b[0m"
 
-# Of a database URL everything up to the last @, because passwords are written with a bare @ or / too.
+# None of these may look at a character again and again: what is logged is as long as people make it, and
+# written on the event loop. So what has no end begins only where a run or a word of its own does.
+_UP_TO_THE_LAST_AT: Final = re.compile(r"(?<!\S)\S*@")
+_DATABASE_USER: Final = re.compile(r"(?i)\bpostgres(?:ql)?(?:\+\w+)?:/+[^\s:/@]*:")
 _SECRETS: Final = (
-    re.compile(r"(?i)\b(postgres(?:ql)?(?:\+\w+)?:/+[^\s:/@]*:)\S*(?=@)"),
-    re.compile(r"(\b[\w+.-]+://[^\s:/@]*:)[^\s/@]+(?=@)"),
-    re.compile(r"""(?i)((?:\w*password|passwd)(?:\s*=\s*|["']\s*:\s*))('[^']*'|"[^"]*"|[^\s,;&)'"]+)"""),
+    re.compile(r"((?<=[\w+.-])://[^\s:/@]*:)[^\s/@]+(?=@)"),
+    re.compile(
+        r"""(?i)((?:password|passwd)(?:\s*=\s*|\\*["']\s*:\s*))(\\*'[^']*'|\\*"[^"]*"|[^\s,;&)'"]+)"""
+    ),
 )
 
 
 def scrub(text: str) -> str:
     """The same text without the passwords that stand in database URLs and settings."""
+    text = _UP_TO_THE_LAST_AT.sub(_without_password, text)
     for secret in _SECRETS:
         text = secret.sub(r"\g<1>***", text)
     return text
+
+
+def _without_password(found: re.Match[str]) -> str:
+    """Of a database URL all up to the last @ is left out: passwords are written with a bare @ or / too."""
+    user = _DATABASE_USER.search(found[0])
+    return found[0] if user is None else f"{found[0][: user.end()]}***@"
 
 
 def set_up(

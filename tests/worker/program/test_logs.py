@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Generator
+from time import process_time
 from typing import Any
 
 import pytest
@@ -82,6 +83,7 @@ def test_fields_that_json_cannot_say_are_said_in_words() -> None:
         'connect(password="s3cret")',
         '{"password": "s3cret"}',
         "PGPASSWORD=s3cret psql",
+        r'said "{\"password\": \"s3cret\"}"',
     ],
 )
 def test_passwords_are_scrubbed(text: str) -> None:
@@ -102,6 +104,33 @@ def test_passwords_are_scrubbed(text: str) -> None:
 )
 def test_what_is_no_password_stays(text: str) -> None:
     assert scrub(text) == text
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "x",
+        "a.",
+        "x://",
+        "://:",
+        "postgres://u:",
+        "postgres+",
+        "@",
+        "a@",
+        "password",
+        "password=",
+        "password='",
+        " ",
+        "\\",
+    ],
+)
+@pytest.mark.parametrize("end", ["", " ", "@", "="])
+def test_what_is_long_is_scrubbed_in_no_time(part: str, end: str) -> None:
+    """An error text of 64 KiB without a space kept a worker's event loop for half a minute."""
+    text = part * (200_000 // len(part)) + end
+    began = process_time()
+    scrub(text)
+    assert process_time() - began < 1
 
 
 def test_text_is_coloured_only_on_a_terminal() -> None:
