@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.worker.children import ChildPool, Died, Raised, Returned
-from holdfast.worker.children.spawning import Plan
+from holdfast.worker.children import ChildPool, Died, Raised, Returned, process
+from holdfast.worker.children.spawning import Plan, spawn
 from holdfast.worker.children.starting import FIRST_PAUSE_S, LONGEST_PAUSE_S, Starter
 from tests.worker.children.conftest import PATIENCE_S, Open, request
 
@@ -119,6 +120,22 @@ async def test_a_python_that_is_not_there_is_named(open_pool: Open, monkeypatch:
     assert isinstance(reply, Died)
     assert not reply.ran
     assert "/nowhere/python" in reply.description
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_that_everybody_gets_does_not_end_a_child_that_starts(
+    open_pool: Open, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """Ctrl-C at a terminal, or a service manager that stops all processes of a worker."""
+
+    def spawn_and_signal(plan: Plan, descriptor: int) -> subprocess.Popen[bytes]:
+        child = spawn(plan, descriptor)
+        child.send_signal(number)
+        return child
+
+    monkeypatch.setattr(process, "spawn", spawn_and_signal)
+    reply = await open_pool().run("facts")
+    assert isinstance(reply, Returned)
 
 
 async def test_children_stand_where_the_pool_was_made(

@@ -62,6 +62,16 @@ def spawn(plan: Plan, descriptor: int) -> subprocess.Popen[bytes]:
     if not sys.executable:
         raise FileNotFoundError("sys.executable does not name a Python to run children with")
     ours = str(Path(holdfast.__file__).parents[1])
+    # A child hears nothing until it has decided what to make of it (`StopSwitch.install`): Ctrl-C may come
+    # before it has its own session, a service manager's SIGTERM at any time.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    try:
+        return _popen(plan, descriptor, ours)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _popen(plan: Plan, descriptor: int, ours: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         # -P: what lies in the directory must not stand in for Python's own modules while the child starts.
         [sys.executable, "-P", "-c", _BOOT, str(descriptor), str(os.getpid()), ours],
