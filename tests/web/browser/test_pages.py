@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from playwright.sync_api import expect
 
@@ -196,3 +197,35 @@ def test_everything_can_be_reached_by_keys(dashboard: Watched) -> None:
     page.keyboard.press("k")
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{dashboard.address}/jobs/export-1")
+
+
+DRAWN = """
+([canvas, hex]) => {
+  const {width, height} = canvas;
+  const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+  const wanted = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  let found = 0;
+  for (let at = 0; at < pixels.length; at += 4) {
+    const near = wanted.every((part, place) => Math.abs(pixels[at + place] - part) < 40);
+    if (near && pixels[at + 3] > 200) found += 1;
+  }
+  return found;
+}
+"""
+"""How many pixels of a canvas have about this colour."""
+
+
+def test_a_minute_with_figures_between_quiet_ones_is_seen_on_the_charts(
+    serve: Serve, full: Shop, open_page: Open
+) -> None:
+    seen = open_page(serve().address, color_scheme="light")
+    past = world.past(datetime.now(UTC))
+    for minute, point in enumerate(past["points"]):
+        point |= {name: None for name in ("run_p50_ms", "run_p95_ms") if minute != 30}
+    seen.page.route("**/api/history*", lambda route: route.fulfill(json=past))
+    chart = seen.go().get_by_role("figure", name="Time running")
+    canvas = chart.locator("canvas").element_handle()
+    colour = seen.page.evaluate(
+        "getComputedStyle(document.documentElement).getPropertyValue('--running').trim()"
+    )
+    seen.page.wait_for_function(f"([canvas, hex]) => ({DRAWN})([canvas, hex]) > 9", arg=[canvas, colour])

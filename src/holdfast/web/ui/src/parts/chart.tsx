@@ -32,6 +32,13 @@ function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
 }
 
+/** Values with nothing on either side: a line takes two, and what a quiet queue did once would not be seen. */
+function alone(values: ArrayLike<number | null | undefined>): number[] {
+  return Array.from(values, (_, place) => place).filter(
+    (place) => values[place] != null && values[place - 1] == null && values[place + 1] == null,
+  );
+}
+
 function options(plot: typeof uPlot, { series, say }: Props, width: number): uPlot.Options {
   const faint = colour("faint");
   const line = colour("line");
@@ -66,7 +73,7 @@ function options(plot: typeof uPlot, { series, say }: Props, width: number): uPl
         width: 1.6,
         ...(each.area ? { fill: `${colour(each.colour)}22` } : {}),
         ...(each.dash ? { dash: [4, 3] } : {}),
-        points: { show: false },
+        points: { show: true, size: 5, fill: colour(each.colour), filter: (drawn: uPlot, place: number) => alone(drawn.data[place] ?? []) },
         spanGaps: false,
         paths: plot.paths.linear?.(),
       })),
