@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gauntlet.history import HELD, OK, UNKNOWN, Change, History, Story
 
 WINDOW_S = 1.0
+LATE_S = 0.5
+"""How long after the end of a process something it had sent may be carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,9 @@ class Restart:
 
 def recoveries(stories: Iterable[Story], kills: Sequence[tuple[float, int]]) -> list[float]:
     """How long after a kill each job of the killed worker was claimed again, or had ended."""
-    by_pid = {f":{pid}:": at for at, pid in kills}
+    by_pid: defaultdict[str, list[float]] = defaultdict(list)
+    for at, pid in kills:
+        by_pid[str(pid)].append(at)
     found: list[float] = []
     for story in stories:
         killed_at: float | None = None
@@ -39,11 +44,11 @@ def recoveries(stories: Iterable[Story], kills: Sequence[tuple[float, int]]) -> 
     return sorted(found)
 
 
-def _killed(held: Change, lapsed: Change, by_pid: dict[str, float]) -> float | None:
-    """When the holder was killed, if that was while it held the job."""
+def _killed(held: Change, lapsed: Change, by_pid: Mapping[str, Sequence[float]]) -> float | None:
+    """When the holder was killed, if that was while it held the job. Numbers of processes are given again."""
     assignee = held.assignee or ""
-    at = by_pid.get(f":{assignee.split(':')[1]}:") if assignee.count(":") == 2 else None
-    return at if at is not None and at < lapsed.at else None
+    kills = by_pid.get(assignee.split(":")[1], ()) if assignee.count(":") == 2 else ()
+    return next((at for at in kills if held.at - LATE_S < at < lapsed.at), None)
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:

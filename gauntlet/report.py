@@ -17,6 +17,9 @@ from gauntlet.run import CANNOT, Outcome
 
 PROMISED_S = LEASE_S + 1.5
 """How long a job of a killed worker may wait for another one, at the 99th percentile."""
+PROMISED_SHARE = 0.95
+JUDGED_S = 600
+"""A short run restarts the server once, beside whatever else the machine does: too little to judge by."""
 
 
 def line(outcome: Outcome | None, control: Catch | None, catches: Sequence[Catch]) -> str:
@@ -94,5 +97,10 @@ def shortcomings(outcome: Outcome | None, control: Catch | None, catches: Sequen
     if recovery is not None and recovery > PROMISED_S:
         found.append(
             f"recovery from a kill took {recovery} s at the 99th percentile; {PROMISED_S} are promised"
+        )
+    share = outcome.figures["restart_throughput"]
+    if share is not None and share < PROMISED_SHARE and outcome.figures["seconds"] >= JUDGED_S:
+        found.append(
+            f"within 5 s of a restart {share} of the throughput was reached; {PROMISED_SHARE} are promised"
         )
     return found

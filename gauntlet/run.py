@@ -210,6 +210,9 @@ class _Course:
         self._rested_s = self._wait_for_rest()
         permanent = {member.name for member in arena.fleet.members}
         self._exits = {name: code for name, code in arena.fleet.end() if name in permanent}
+        for name, code in self._exits.items():
+            if code != 0:
+                self._say(f"{name} ended with {code}; its last words: {arena.fleet.last_words(name)}")
         for each in (arena.link, arena.far_link, arena.pooler):
             if each is not None:
                 each.kill()

@@ -200,11 +200,10 @@ class Arena:
         self.server.ensure_up()
         for link in (self.link, self.far_link):
             if link is not None:
-                if link.process.poll() is not None:
-                    link.start()
+                link.start()
                 link.order(do="set", mode="pass")
                 link.order(do="cut", word="", how="reply", times=0)
-        if self.pooler is not None and self.pooler.process.poll() is not None:
+        if self.pooler is not None:
             self.pooler.start()
         if self.spaces is not None:
             self.spaces.mend()

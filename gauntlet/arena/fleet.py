@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ ROOT: Final = Path(__file__).parents[2]
 RUN_VARIABLE: Final = "GAUNTLET_RUN"
 TEND_S: Final = 0.05
 STOP_S: Final = 25.0
+OWN_PORTS: Final = range(20_000, 32_000)
 
 
 @dataclass(slots=True, eq=False)
@@ -155,6 +157,11 @@ class Fleet:
                 member.signal(signal.SIGTERM)
         return [(member.name, member.end()) for member in leaving]
 
+    def last_words(self, name: str, lines: int = 5) -> str:
+        """What somebody wrote last."""
+        said = next(member.log for member in self.members if member.name == name).read_text(errors="replace")
+        return " | ".join(line[:3000] for line in said.splitlines()[-lines:])
+
     def close(self) -> None:
         self._over.set()
         if self._thread is not None:
@@ -195,10 +202,16 @@ def web_command(port: int) -> list[str]:
 
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+    """A port for somebody who dies and comes back to it.
+
+    Not one of those that the kernel gives to whoever connects: a client that tries and tries may be given the
+    very port that it calls, reach itself, and keep the port.
+    """
+    while True:
+        port = secrets.choice(OWN_PORTS)
+        with suppress(OSError), socket.socket() as taken:
+            taken.bind(("127.0.0.1", port))
+            return port
 
 
 def load_command(module: str, name: str, **settings: Any) -> list[str]:

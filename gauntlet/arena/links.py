@@ -10,19 +10,39 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from time import monotonic, sleep
 from typing import Any, Final
 
 from psycopg.conninfo import make_conninfo
 
-from gauntlet.arena.fleet import ROOT, has
+from gauntlet.arena.fleet import ROOT, free_port, has
 from holdfast.embedded.account import server_account
 
 PLAIN: Final = {"sslmode": "disable", "gssencmode": "disable", "user": "holdfast"}
 ANSWER_S: Final = 10.0
 
 
-class Link:
+class Way:
+    """A process on the way to the server, which faults kill and start again."""
+
+    process: subprocess.Popen[bytes]
+
+    def __init__(self) -> None:
+        self._starting = Lock()
+        self._start()
+
+    def start(self) -> None:
+        """Be there again; of two faults that killed it, one starts it."""
+        with self._starting:
+            if self.process.poll() is not None:
+                self._start()
+
+    def _start(self) -> None:
+        raise NotImplementedError
+
+
+class Link(Way):
     """A proxy in a process of its own, so that it can be killed, and live in a namespace."""
 
     def __init__(
@@ -37,7 +57,7 @@ class Link:
     ) -> None:
         self._control = directory / f"{name}.control"
         self._log = directory / f"{name}.log"
-        self._host, self._port = host, _free_port()
+        self._host, self._port = host, free_port()
         self._command = [
             *prefix,
             sys.executable,
@@ -49,9 +69,9 @@ class Link:
             str(self._control),
         ]
         self._environment = environment
-        self.start()
+        super().__init__()
 
-    def start(self) -> None:
+    def _start(self) -> None:
         self._control.unlink(missing_ok=True)
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -85,7 +105,7 @@ class Link:
         return {}
 
 
-class Pooler:
+class Pooler(Way):
     """A pgbouncer in transaction mode."""
 
     def __init__(self, directory: Path, server: Path, environment: dict[str, str]) -> None:
@@ -103,13 +123,13 @@ class Pooler:
         )
         self._config.chmod(0o644)
         self._environment = environment
-        self.start()
+        super().__init__()
 
     @staticmethod
     def missing() -> str | None:
         return has("pgbouncer")
 
-    def start(self) -> None:
+    def _start(self) -> None:
         path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
         with (self._directory / "out.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -201,12 +221,6 @@ class Namespaces:
 
     def _ip(self, *words: str) -> None:
         subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_for(condition: Any, log: Path) -> None:

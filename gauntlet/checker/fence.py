@@ -1,13 +1,14 @@
 """Nothing said under a lease that is over changes anything; what was taken under a lease ended that lease.
 
-Whoever was not answered says it again, under the same lease: that is taken if the first time was.
+Whoever was not answered says it again, under the same lease: that is taken if the first time was. So is a
+stop by whoever has acknowledged a cancellation a moment before: the job is stopped, as it says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gauntlet.history import HELD, OK, UNKNOWN, Call, Found, History, Story
+from gauntlet.history import HELD, NO, OK, UNKNOWN, Call, Found, History, Story
 
 SETTLES = frozenset({"complete_job", "fail_job", "stop_job", "complete_with_effect"})
 
@@ -27,14 +28,19 @@ def check(history: History, stories: Mapping[str, Story]) -> Found:
 
 
 def _with_what_it_repeats(story: Story, call: Call) -> Call:
-    """The call from when the same was said first, as long as nobody answered."""
-    unanswered = [
+    """The call from when the same was said first, as long as nobody answered, or in other words."""
+    before = [
         other.begun
         for other in story.calls
-        if (other.who, other.op, other.lease, other.said) == (call.who, call.op, call.lease, UNKNOWN)
-        and other.begun < call.begun
+        if other.who == call.who and other.begun < call.begun and _says_the_same(other, call)
     ]
-    return call._replace(begun=min([call.begun, *unanswered]))
+    return call._replace(begun=min([call.begun, *before]))
+
+
+def _says_the_same(other: Call, call: Call) -> bool:
+    if (call.op, other.op) == ("stop_job", "acknowledge_cancellation"):
+        return other.said != NO
+    return (other.op, other.lease, other.said) == (call.op, call.lease, UNKNOWN)
 
 
 def _ended_by(story: Story, call: Call) -> bool:

@@ -38,16 +38,13 @@ class Operator(Client):
     def __init__(self, name: str, seed: int, *, busy: bool = False) -> None:
         super().__init__(name, seed)
         self._busy = busy
-        self._has_begun = False
+        # Whoever was here before may have been killed with a queue paused.
+        self._to_resume = list(QUEUES)
         if busy:
             self.pause_s = 0.05
 
     def turn(self) -> None:
-        if not self._has_begun:
-            # Whoever was here before may have been killed with a queue paused.
-            for queue in QUEUES:
-                self._one("resume", "select holdfast.resume_queue(%s)", queue)
-            self._has_begun = True
+        self._resume()
         deeds = {
             self._cancel: 25,
             self._cancel_running: 15,
@@ -96,11 +93,18 @@ class Operator(Client):
 
     def _pause(self) -> None:
         queue = self.rng.choice(QUEUES)
+        self._to_resume.append(queue)
         try:
             self._one("pause", "select holdfast.pause_queue(%s)", queue)
             self.over.wait(self.rng.uniform(0.1, 1.2))
         finally:
-            self._one("resume", "select holdfast.resume_queue(%s)", queue)
+            self._resume()
+
+    def _resume(self) -> None:
+        """What is not answered is said again in the next turn: a paused queue looks like a fault."""
+        while self._to_resume:
+            self._one("resume", "select holdfast.resume_queue(%s)", self._to_resume[0])
+            del self._to_resume[0]
 
     def _take_all(self) -> None:
         for worker in self._names(WORKERS):

@@ -33,6 +33,8 @@ class RemoteHand:
         self._rng = rng
         self._journal = journal(name)
         self._streams = count()
+        self._held: dict[str, str] = {}
+        """The leases of jobs that were taken and not settled."""
 
     async def run(self) -> None:
         while True:
@@ -43,6 +45,7 @@ class RemoteHand:
 
     async def _read_a_stream(self, most: int) -> None:
         assignee = f"{self._who}-{next(self._streams)}"
+        self._held.clear()
         self._journal.write("opened", assignee=assignee, capacity=self._capacity)
         asked = {
             "assignee": assignee,
@@ -60,6 +63,10 @@ class RemoteHand:
                     case {"type": "job", "job": job}:
                         await self._take(path, job, assignee)
                         delivered += 1
+                    case {"type": "cancel", "job_id": job_id} if job_id in self._held:
+                        name = {"job_id": job_id, "lease_id": self._held[job_id]}
+                        outcome = "acknowledge_cancellation"
+                        await self._settle(outcome, {**name, "outcome": outcome})
                     case {"type": "ping"}:
                         await self._http.post(f"{path}/beat", json={})
                     case _:
@@ -73,6 +80,7 @@ class RemoteHand:
         if not taken["verdicts"][0]["ok"]:
             return
         self._journal.write("delivered", job=job["job_id"], lease=job["lease_id"], assignee=assignee)
+        self._held[job["job_id"]] = job["lease_id"]
         if self._rng.random() < 0.75:
             await self._settle("complete_job", {**name, "outcome": "complete", "result": {"by": assignee}})
         else:
@@ -86,6 +94,8 @@ class RemoteHand:
                 await self._http.post("/api/jobs/settle", json={"results": [result]})
             ).raise_for_status()
             said = OK if answer.json()["verdicts"][0]["ok"] else NO
+            if said == OK:
+                self._held.pop(result["job_id"], None)
         finally:
             self._journal.reply(number, said)
 

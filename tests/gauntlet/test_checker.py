@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gauntlet.checker import INVARIANTS, check
+from gauntlet.figures import recoveries
 from gauntlet.history import NO, UNKNOWN, History
 from tests.gauntlet.histories import Life
 
@@ -327,3 +328,20 @@ def test_every_invariant_has_a_doctored_history() -> None:
 )
 def test_a_doctored_history_violates_the_invariant(invariant: str, doctored: Doctored) -> None:
     assert invariant in violated(doctored())
+
+
+def test_a_stop_by_who_has_just_acknowledged_the_cancellation_is_taken_rightly() -> None:
+    life = Life().asked("a").step("a", "INITIAL_PENDING").claimed("a", "l1").asked("a", "cancel")
+    life.step("a", "CANCELLING").asked("a", "acknowledge_cancellation").step("a", "STOPPED")
+    life.asked("a", "stop_job", lease="l1")
+    assert "nothing is taken from a former holder" not in violated(life.history())
+
+
+def test_a_kill_is_not_held_against_a_later_process_of_the_same_number() -> None:
+    life = Life().step("a", "INITIAL_PENDING").claimed("a", "1", assignee="host:7:x")
+    killed_at = life.now + 0.5
+    life.step("a", "UNKNOWN_RETRY", lapses=1).claimed("a", "2", assignee="host:7:y")
+    life.now += 60
+    life.step("a", "UNKNOWN_RETRY", lapses=2).claimed("a", "3", assignee="host:8:z")
+    found = recoveries(life.history().stories().values(), [(killed_at, 7)])
+    assert found == [pytest.approx(1.5)]

@@ -68,3 +68,16 @@ def test_all_connections_can_be_reset(link: Link, through: str) -> None:
         link.order(do="reset")
         with pytest.raises(psycopg.OperationalError):
             client.execute("select 1")
+
+
+def test_a_proxy_that_two_have_killed_is_started_once(link: Link, through: str) -> None:
+    """The second would find its port taken, and be remembered in place of the one that runs."""
+    link.kill()
+    link.kill()
+    link.start()
+    running = link.process
+    link.start()
+
+    assert link.process is running
+    with psycopg.connect(through) as conn:
+        assert conn.execute("select 1").fetchone() == (1,)
