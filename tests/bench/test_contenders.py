@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -56,12 +56,13 @@ def test_a_queue_that_hands_out_jobs_twice_is_found_out(bench: Bench, conn: psyc
         create or replace function holdfast_bench.claim(
           p_worker_id text, p_queue text, p_limit integer, p_lease_seconds double precision
         ) returns setof holdfast_bench.jobs language sql as $$
-          select * from holdfast_bench.jobs order by id limit p_limit
+          select job.*
+          from (select * from holdfast_bench.jobs order by id limit p_limit) job, generate_series(1, 2)
         $$
         """
     )
-    assert bench.drain("bare", Setting(batch=3, clients=1), turns=2).exactly_once
-    assert not bench.drain("bare", Setting(batch=3, clients=2), turns=20).exactly_once
+    assert not bench.drain("bare", Setting(batch=3, clients=1), turns=2).exactly_once
+    assert _count(conn, "holdfast_bench.jobs") == 0, "every job was settled: only what was handed out tells"
 
 
 def test_a_settle_that_is_refused_is_found_out(bench: Bench, conn: psycopg.Connection[Any]) -> None:
@@ -102,6 +103,12 @@ def _complete(conn: psycopg.Connection[Any], jobs: int) -> None:
     assert row
     ids, leases = row
     conn.execute(COMPLETE, (ids, ["complete"] * len(ids), leases))
+
+
+def _count(conn: psycopg.Connection[Any], table: LiteralString) -> int:
+    row = conn.execute(f"select count(*) from {table}").fetchone()
+    assert row
+    return int(row[0])
 
 
 def _ran_each_once(conn: psycopg.Connection[Any], jobs: int) -> bool:
