@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
@@ -38,6 +39,10 @@ SERVER_SETTINGS = {
     "search_path": "public",
 }
 
+
+# Whoever is started in the background of a shell ignores Ctrl-C, and so would every program a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GIVE_UP_S = 20.0
 """How long before its time is over a coroutine is cancelled: what it has opened must be closed by then."""

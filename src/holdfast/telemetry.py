@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 BOUNDS_S: Final[tuple[float, ...]] = tuple(0.0001 * 1.2**step for step in range(92))
@@ -30,14 +30,18 @@ class Histogram:
         self.smallest = 0.0
         self.largest = 0.0
 
-    def add(self, value: float) -> None:
-        self.buckets[bisect_left(BOUNDS_S, value)] += 1
-        if value < self.smallest or self.count == 0:
-            self.smallest = value
-        if value > self.largest:
-            self.largest = value
-        self.count += 1
-        self.total += value
+    def add(self, values: Sequence[float]) -> None:
+        """Put in at least one."""
+        smallest, largest = min(values), max(values)
+        if smallest < self.smallest or self.count == 0:
+            self.smallest = smallest
+        if largest > self.largest:
+            self.largest = largest
+        buckets = self.buckets
+        for value in values:
+            buckets[bisect_left(BOUNDS_S, value)] += 1
+        self.count += len(values)
+        self.total += sum(values)
 
     def quantile(self, share: float) -> float:
         """An upper estimate: the bound below which so many of the values lie, or the largest of them."""
@@ -65,13 +69,13 @@ class Metrics:
     def observe(self, name: str, value: float) -> None:
         """Put a value into a histogram; durations in seconds."""
         with self._lock:
-            self._histograms[name].add(value)
+            self._histograms[name].add((value,))
 
-    def observe_all(self, name: str, values: Iterable[float]) -> None:
+    def observe_all(self, name: str, values: Sequence[float]) -> None:
         """Put values into a histogram, at the price of one lock."""
-        with self._lock:
-            for value in values:
-                self._histograms[name].add(value)
+        if values:
+            with self._lock:
+                self._histograms[name].add(values)
 
     def snapshot(self) -> dict[str, float]:
         """Every counter by its name; of each histogram `.count`, `.sum`, `.min`, `.max`, `.p50` to `.p99`."""

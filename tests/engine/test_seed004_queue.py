@@ -399,11 +399,16 @@ def test_generated_ids_reach_their_jobs(conn: Connection) -> None:
     assert state(conn, job_id) == "COMPLETED"
 
 
-def test_a_heartbeat_whose_settle_is_refused_claims_no_more_than_there_is_room_for(conn: Connection) -> None:
-    """A job that is being cancelled cannot fail: it stays held, and its slot with it."""
+@pytest.mark.parametrize("slot", ["held", "forfeited"])
+def test_a_heartbeat_whose_settle_is_refused_claims_no_more_than_there_is_room_for(
+    conn: Connection, slot: str
+) -> None:
+    """A job that is being cancelled cannot fail: it stays held, and its slot with it, or both are gone."""
     submit_many(conn, "abcd")
     held = claim(conn, limit=2)
     call(conn, "cancel_job", p_job_id=held[0]["job_id"], p_worker_id="person")
+    if slot == "forfeited":
+        call(conn, "acknowledge_cancellation", p_job_id=held[0]["job_id"], p_was_executing=False)
 
     beat = call(
         conn,
@@ -417,4 +422,5 @@ def test_a_heartbeat_whose_settle_is_refused_claims_no_more_than_there_is_room_f
     )
 
     assert [row["kind"] for row in beat] == ["refused", "claimed"]
-    assert len(rows(conn, "select 1 from holdfast.jobs where state in ('RUNNING', 'CANCELLING')")) == 2
+    still = rows(conn, "select 1 from holdfast.jobs where state in ('RUNNING', 'CANCELLING')")
+    assert len(still) == (2 if slot == "held" else 1)

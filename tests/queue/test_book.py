@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from holdfast.domain.job import ClaimedJob
+from holdfast.domain.outcome import COMPLETED
 from holdfast.queue.book import Book
 from holdfast.queue.values import Job, job_from_claim
 
@@ -49,6 +51,22 @@ def test_room_is_taken_when_a_claim_is_asked_for_not_when_it_answers() -> None:
     assert book.ask(3) == 0  # one claim at a time: a second could bring what the first brings
 
 
+def test_a_second_claim_may_ask_for_what_it_frees_while_the_first_has_arrived_and_is_not_entered() -> None:
+    book = Book(4)
+    book.ask(2)
+    book.assign([claimed("a", "a1"), claimed("b", "b1")], now=1.0)
+    assert book.ask(2) == 2
+    assert book.ask(9, freeing=2, arrived=2) == 2
+    assert book.ask(9, freeing=2, arrived=2) == 0  # that would be the third
+
+    book.free("a", "a1")
+    book.free("b", "b1")
+    book.assign([claimed("c"), claimed("d")], now=2.0, asked=2)
+    assert (book.asked, book.room) == (2, 0)
+    book.assign([claimed("e")], now=3.0, asked=2)
+    assert (book.asked, book.room) == (0, 1)
+
+
 def test_what_a_claim_did_not_bring_is_room_again() -> None:
     book = Book(5)
     book.ask(5)
@@ -72,9 +90,41 @@ def test_only_a_lease_that_has_a_slot_frees_one_when_it_is_settled() -> None:
     book.deliver()
     book.lapse("a", "a1")  # its slot is free already, though its outcome is still to be written down
     book.assign([claimed("b", "b2")], now=2.0)  # ours again, under another lease
-    leases = [("a", "a1"), ("b", "b1"), ("c", "c1"), ("d", "d1")]
-    assert book.slots_of(leases) == 1
-    assert book.ask(10, book.slots_of(leases)) == 2
+    settlements = [(job_id, f"{job_id}1", COMPLETED) for job_id in "abcd"]
+    assert book.slots_of(settlements) == 1
+    assert book.ask(10, book.slots_of(settlements)) == 2
+
+
+@pytest.mark.parametrize("is_any_lapsed", [False, True])
+def test_settled_jobs_leave_if_they_are_held_under_the_lease_named_and_are_not_kept(
+    is_any_lapsed: bool,
+) -> None:
+    book = Book(6)
+    book.ask(6)
+    book.assign([claimed(job_id, f"{job_id}1") for job_id in "abcdef"], now=1.0)
+    book.withdraw("e")  # never delivered, and to be handed back
+    book.deliver()
+    book.assign([claimed("b", "b2")], now=2.0)  # ours again, under another lease; not delivered
+    if is_any_lapsed:
+        book.lapse("f", "f1")
+    settlements = [(job_id, f"{job_id}1", COMPLETED) for job_id in "abcdefg"]
+
+    assert book.free_settled(settlements, {"d"}) == ["a", "c", "e", "f"]
+
+    assert book.free_settled([("d", None, COMPLETED)]) == ["d"]  # unguarded
+    assert (list(book.entries), list(book.waiting)) == (["b"], ["b"])
+    assert (book.unwanted, book.lapsed) == ({}, {})
+
+
+def test_settled_jobs_leave_at_once_where_none_is_kept() -> None:
+    book = Book(3)
+    book.ask(3)
+    book.assign([claimed(job_id, f"{job_id}1") for job_id in "abc"], now=1.0)
+    book.deliver()
+    book.assign([claimed("b", "b2")], now=2.0)
+    settlements = [(job_id, f"{job_id}1", COMPLETED) for job_id in "abc"]
+    assert book.free_settled(settlements) == ["a", "c"]
+    assert (list(book.entries), book.room) == (["b"], 2)
 
 
 def test_a_slot_is_free_when_its_job_has_left_and_only_once() -> None:

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast import Job, SyncQueue
+from holdfast.queue import returns
+from holdfast.queue.book import Entry
+from holdfast.queue.stream import OpenStream
 from tests.clock import Clock
 from tests.queue.streaming import PATIENCE_S, Face, Reader, Table, jobs, numbered, until
 
@@ -326,6 +329,30 @@ def test_a_slot_forfeited_elsewhere_is_lost_though_its_owner_says_the_same_befor
     until(lambda: reader.held == 0)
     assert reader.is_blocked()
     assert table.held() == []
+
+
+def test_a_slot_forfeited_elsewhere_is_lost_though_the_job_is_just_being_handed_back(
+    side: Face, database: str, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = side.open(database, poll=600, lease=600)
+    reader = side.stream(queue, "me", None, 2)
+    queue.enqueue_job(Job("a"))
+    until(lambda: table.held(reader) == ["a"])
+    hand_back = returns.hand_back
+
+    def forfeited_before(stream: OpenStream, entries: list[Entry]) -> Any:
+        if table.state("a") == "CANCELLING":
+            table.say("select holdfast.acknowledge_cancellation('a', false)")
+        return hand_back(stream, entries)
+
+    monkeypatch.setattr(returns, "hand_back", forfeited_before)
+    queue.cancel_jobs(job_ids=["a"])
+    until(lambda: table.state("a") == "UNKNOWN_STOPPED" and reader.held == 0)
+
+    queue.enqueue_jobs(jobs(*numbered(3)))
+    assert len(reader.read_ids(1)) == 1
+    assert reader.is_blocked()
+    assert len(table.held(reader)) == 1
 
 
 def test_a_slot_freed_by_a_failure_that_is_due_at_once_goes_to_the_job_itself_and_stays_counted(

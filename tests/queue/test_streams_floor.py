@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast import Job, SyncQueue
-from holdfast.queue import base, feeding
+from holdfast.queue import base, feeding, lines
 from holdfast.queue.streams import Streams
 from holdfast.store.calls import settling
 from holdfast.store.calls.claiming import Floor
@@ -29,7 +29,7 @@ def floors(monkeypatch: pytest.MonkeyPatch) -> list[Floor | None]:
     describe = settling.settle_and_claim
 
     def listen(*args: Any, floor: Floor | None, **options: Any) -> Any:
-        if args[3] > 0:
+        if args[2] > 0:
             seen.append(floor)
         return describe(*args, floor=floor, **options)
 
@@ -81,7 +81,7 @@ def test_what_stands_before_the_floor_is_found_though_the_line_stays_busy(
 def test_what_stands_before_the_floor_is_found_at_once_when_a_claim_does_not_fill_its_room(
     database: str, table: Table, floors: list[Floor | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feeding, "FLOOR_S", 600.0)
+    monkeypatch.setattr(lines, "FLOOR_S", 600.0)
     monkeypatch.setattr(
         base, "new_streams", lambda dsn, schema, poll_s: Streams(dsn, schema, poll_s=poll_s, active_s=poll_s)
     )
@@ -100,9 +100,9 @@ def test_what_stands_before_the_floor_is_found_at_once_when_a_claim_does_not_fil
 
 def test_a_look_that_was_slow_once_does_not_hide_what_comes_back_in_line_for_long() -> None:
     """A worker whose claim had waited for a frozen server went 65 s without the jobs of a killed one."""
-    assert feeding.floor_for_s(0.001) == feeding.FLOOR_S
-    assert feeding.floor_for_s(0.3) == pytest.approx(3.0)
-    assert feeding.floor_for_s(6.5) == feeding.FLOOR_MOST_S
+    assert lines.floor_for_s(0.001) == lines.FLOOR_S
+    assert lines.floor_for_s(0.3) == pytest.approx(3.0)
+    assert lines.floor_for_s(6.5) == lines.FLOOR_MOST_S
 
 
 def _take(queue: SyncQueue, stream: Any, batches: int) -> set[str]:

@@ -14,6 +14,7 @@ from holdfast.domain.job import NewJob
 from holdfast.domain.outcome import Completed, Failed, Requeued, Rescheduled
 from holdfast.errors import InvalidArgument
 from holdfast.store import SyncStore
+from holdfast.store.calls.claiming import claim_terms
 
 NOWHERE = SyncStore("postgresql://127.0.0.1:1/nowhere")
 NAIVE = datetime(2026, 1, 1)
@@ -187,7 +188,7 @@ def test_a_moment_in_a_settle_stands_alone_and_goes_with_no_claim(outcome: Reque
     )
     refused(
         "settle_and_claim takes delays, not moments",
-        lambda moment: NOWHERE.settle_and_claim([("j1", "l", moment)], "w", ["default"], 1),
+        lambda moment: NOWHERE.settle_and_claim([("j1", "l", moment)], claim_terms("w", ["default"]), 1),
         outcome,
     )
 

@@ -26,6 +26,7 @@ from holdfast.domain.states import JobState, Status
 from holdfast.errors import InvalidArgument, JobExists, JobNotFound, LeaseLost, WrongState
 from holdfast.store import CancelledJobs, Hold, JobStats, Store, SyncStore, arrays
 from holdfast.store.calls import settling, submitting
+from holdfast.store.calls.claiming import claim_terms
 from tests.clock import Clock
 
 FULL = NewJob(
@@ -249,17 +250,19 @@ def test_each_refusal_has_its_reason(store: SyncStore) -> None:
 def test_a_heartbeat_settles_claims_and_says_when_to_look_again(store: SyncStore, clock: Clock) -> None:
     now = clock.freeze()
     store.submit_jobs([NewJob(), NewJob(), NewJob(delay_s=5)])
-    first = store.settle_and_claim([], "w", ["default"], 1, lease_s=100)
+    first = store.settle_and_claim([], claim_terms("w", ["default"], lease_s=100), 1)
     job = first.claimed[0]
 
     beat = store.settle_and_claim(
-        [(job.job_id, job.lease_id, Completed()), ("j2", job.lease_id, Completed())], "w", ["default"], 5
+        [(job.job_id, job.lease_id, Completed()), ("j2", job.lease_id, Completed())],
+        claim_terms("w", ["default"]),
+        5,
     )
 
     assert (first.refused, [job.job_id for job in first.claimed], first.next_due) == ([], ["j1"], None)
     assert beat.refused == [Verdict("j2", False, JobState.INITIAL_PENDING, "lease_lost")]
     assert ([job.job_id for job in beat.claimed], beat.next_due) == (["j2"], None)
-    idle = store.settle_and_claim([], "w", ["default"], 4)
+    idle = store.settle_and_claim([], claim_terms("w", ["default"]), 4)
     assert (idle.claimed, idle.next_due, idle.next_due_in_s) == ([], now + timedelta(seconds=5), 5)
 
 
@@ -336,7 +339,9 @@ async def test_coroutines_do_the_same(async_store: Store) -> None:
     ids = await async_store.submit_jobs([NewJob(payload=number) for number in range(3)])
     jobs = await async_store.claim_jobs("w", ["default"], 3)
     beat = await async_store.settle_and_claim(
-        [(job.job_id, job.lease_id, Completed(job.payload)) for job in jobs], "w", ["default"], 3
+        [(job.job_id, job.lease_id, Completed(job.payload)) for job in jobs],
+        claim_terms("w", ["default"]),
+        3,
     )
     read = await async_store.get_job(ids[2])
 

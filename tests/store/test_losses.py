@@ -16,6 +16,7 @@ from holdfast.domain.job import NewJob
 from holdfast.domain.outcome import Completed, Failed, Reason
 from holdfast.errors import DatabaseUnavailable, HoldfastError, InvalidArgument, SchemaMissing
 from holdfast.store import Action, Settlement, Store, SyncStore, action_for
+from holdfast.store.calls.claiming import claim_terms
 from holdfast.store.trial import CONFLICTS
 from tests.conftest import Connect
 from tests.store.servers import OwnServer
@@ -127,7 +128,7 @@ def test_the_second_answer_to_a_settle_is_as_good_as_the_first(store: SyncStore)
         (True, Reason.ALREADY),
         (False, Reason.LEASE_LOST),
     ]
-    assert store.settle_and_claim(settlements[:1], "w", ["default"], 0).refused == []
+    assert store.settle_and_claim(settlements[:1], claim_terms("w", ["default"]), 0).refused == []
 
 
 @pytest.mark.parametrize("sqlstate", ["40001", "40P01", "55P03"])
@@ -136,6 +137,28 @@ def test_a_collision_is_tried_again(store: SyncStore, trouble: Trouble, sqlstate
 
     assert store.is_notify_enabled() is True
     assert trouble.tries() == 4
+
+
+def test_a_function_that_is_made_anew_while_it_is_called_is_called_again(
+    store: SyncStore, trouble: Trouble
+) -> None:
+    trouble.fail(2, "XX000", "cache lookup failed for function 17334")
+
+    assert store.is_notify_enabled() is True
+    assert trouble.tries() == 3
+
+
+def test_a_prepared_call_finds_the_function_that_was_made_anew_or_says_that_it_is_gone(
+    store: SyncStore, conn: psycopg.Connection[Any]
+) -> None:
+    for _ in range(3):  # from the second call on it is prepared
+        assert store.is_notify_enabled() is True
+    conn.execute("drop function holdfast.is_notify_enabled() cascade")
+    with pytest.raises(SchemaMissing, match="holdfast migrate up"):
+        store.is_notify_enabled()
+
+    conn.execute("create function holdfast.is_notify_enabled() returns boolean language sql return false")
+    assert store.is_notify_enabled() is False
 
 
 def test_collisions_are_given_up_after_five_repetitions(store: SyncStore, trouble: Trouble) -> None:

@@ -16,7 +16,7 @@ from tests.clock import Clock
 NOW = datetime(2031, 3, 30, 1, 59, 59, 999999, tzinfo=UTC)
 
 
-@pytest.fixture(params=["Asia/Kathmandu", "America/St_Johns", "Europe/Berlin", "UTC"])
+@pytest.fixture(params=["Asia/Kathmandu", "America/St_Johns", "Europe/Berlin", "Etc/UTC", "UTC"])
 def elsewhere(request: pytest.FixtureRequest, database: str, conn: psycopg.Connection[Any]) -> str:
     name = conn.info.dbname
     conn.execute(f"alter database {name} set timezone = '{request.param}'".encode())

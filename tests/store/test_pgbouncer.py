@@ -13,6 +13,7 @@ from holdfast.domain.job import NewJob
 from holdfast.domain.outcome import Completed, Failed
 from holdfast.domain.states import JobState
 from holdfast.store import Hold, Store, SyncStore
+from holdfast.store.calls.claiming import claim_terms
 from tests.pgbouncer import KNOWS_PREPARED_STATEMENTS, OLDEST, PgBouncer, find_pgbouncer, version_of
 
 ROUNDS = 12
@@ -44,7 +45,7 @@ def test_a_jobs_whole_life_from_a_thread(pgbouncer: PgBouncer, database: str) ->
         (failed,) = store.settle_jobs([(first.job_id, first.lease_id, Failed("once"))])
         (again,) = store.claim_jobs("w", ["default"], 5)
         beat = store.settle_and_claim(
-            [(again.job_id, again.lease_id, Completed({"ok": True}))], "w", ["default"], 5
+            [(again.job_id, again.lease_id, Completed({"ok": True}))], claim_terms("w", ["default"]), 5
         )
         (last,) = beat.claimed
         store.settle_jobs([(last.job_id, last.lease_id, Completed())])
@@ -65,7 +66,7 @@ async def test_a_jobs_whole_life_from_a_coroutine(pgbouncer: PgBouncer, database
         await store.settle_jobs([(first.job_id, first.lease_id, Failed("once"))])
         (again,) = await store.claim_jobs("w", ["default"], 5)
         settled = (again.job_id, again.lease_id, Completed({"ok": True}))
-        beat = await store.settle_and_claim([settled], "w", ["default"], 5)
+        beat = await store.settle_and_claim([settled], claim_terms("w", ["default"]), 5)
         (last,) = beat.claimed
         await store.settle_jobs([(last.job_id, last.lease_id, Completed())])
         job, stats = await store.get_job(parent), await store.get_job_stats()

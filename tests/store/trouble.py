@@ -24,13 +24,13 @@ class Trouble:
         self._conn = conn
         conn.execute("create sequence public.tries")
 
-    def fail(self, times: int, sqlstate: str) -> None:
+    def fail(self, times: int, sqlstate: str, words: str = "trouble") -> None:
         """Raise an error of this kind, so many times; then answer true."""
         self._become(
             SQL(
                 "begin if nextval('public.tries') <= {} then "
-                "raise exception 'trouble' using errcode = {}; end if; return true; end"
-            ).format(times, Literal(sqlstate))
+                "raise exception {} using errcode = {}; end if; return true; end"
+            ).format(times, Literal(words), Literal(sqlstate))
         )
 
     def execute(self, statement: str) -> None:

@@ -233,3 +233,31 @@ async def test_a_job_cancelled_before_its_handler_began_never_runs(
 
     assert ran == []
     assert await handle.astate() is JobState.STOPPED
+
+
+async def test_a_slot_that_somebody_forfeits_is_lost_though_the_outcome_is_told_before_that_is_heard(
+    hf: Holdfast, conn: psycopg.Connection[Any]
+) -> None:
+    """Somebody says that nobody executes the job, while its handler is about to fail."""
+    conn.execute("select holdfast.set_notify(false)")
+    go_on = asyncio.Event()
+
+    @hf.task(name="fails", context=True)
+    async def fails(context: JobContext) -> None:
+        conn.execute("select from holdfast.cancel_jobs(p_job_ids => array[%s])", [context.job_id])
+        conn.execute("select holdfast.acknowledge_cancellation(%s, false)", [context.job_id])
+        raise ValueError("of no account")
+
+    @hf.task(name="lingers")
+    async def lingers() -> None:
+        await happens(go_on)
+
+    failing = await fails.using(priority=5).aenqueue()
+    for _ in range(2):
+        await lingers.aenqueue()
+    async with at_work(hf, {"default": 2}, lease=600, poll_active=0.05, poll_idle=0.05) as worker:
+        await until(lambda: worker.running == 1)
+        await worker.ready()
+        assert worker.running == 1
+        go_on.set()
+    assert await failing.astate() is JobState.UNKNOWN_STOPPED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -84,6 +83,15 @@ def test_what_is_said_of_a_job_that_was_cancelled_meanwhile(refused: Outcome, in
     assert endings.cancelled_instead(refused) == instead
 
 
+class Run:
+    def __init__(self, job_id: str) -> None:
+        self.job = SimpleNamespace(job_id=job_id)
+        self.context = SimpleNamespace(stop=None)
+
+    def stop(self, why: Stop) -> None:
+        self.context.stop = why
+
+
 class Runs:
     """Executions that only know how they were stopped."""
 
@@ -93,10 +101,8 @@ class Runs:
         self.roster = Roster(cast("Accounts", accounts))
 
     def enter(self, job_id: str) -> Any:
-        context = SimpleNamespace(stop=None)
-        run = SimpleNamespace(job=SimpleNamespace(job_id=job_id), context=context)
-        run.stop = partial(setattr, context, "stop")
-        self.roster.enter(cast("Execution", run))
+        run = Run(job_id)
+        self.roster.enter([cast("Execution", run)])
         return run
 
 
@@ -109,8 +115,9 @@ def test_a_job_claimed_anew_is_not_stopped_by_the_news_that_its_old_lease_is_los
 
     assert (old.context.stop, new.context.stop) == (Stop.LOST, None)
     assert len(runs.lost) == 1
+    assert set(runs.roster.all()) == {old, new}  # the old one has not ended yet
     runs.roster.leave(cast("Execution", old))
-    assert len(runs.roster) == 1
+    assert runs.roster.all() == [new]
     runs.roster.lost("job")
     assert new.context.stop is Stop.LOST
 

@@ -15,6 +15,9 @@ import pytest
 
 from holdfast import Holdfast, JobContext, Retry
 from holdfast.domain.states import JobState
+from holdfast.worker import crew, stopping
+from holdfast.worker.children.pool import REAP_WITHIN_S
+from holdfast.worker.program import IN_TIME_S
 from tests.queue.proxy import proxied
 from tests.store.servers import OwnServer
 from tests.worker import app
@@ -126,7 +129,7 @@ async def test_at_the_timeout_handlers_are_told_and_those_that_give_way_are_hand
     await worker.__aenter__()
     for event in began:
         await in_thread(event.wait)
-    await until(file.exists)
+    await until(lambda: is_written(file))
     took_s = await stopped(worker)
 
     assert worker.settled
@@ -281,11 +284,13 @@ async def test_a_worker_ends_in_time_with_the_database_gone_and_says_that_it_cou
     assert handle.job_id
 
 
-async def test_a_worker_ends_in_time_with_a_database_that_does_not_answer(open_directory: Path) -> None:
-    """Progress is being written when the server falls silent."""
+async def test_a_worker_ends_by_itself_with_a_database_and_a_handler_that_do_not_answer(
+    open_directory: Path,
+) -> None:
+    """Progress is being written when the server falls silent. Whoever is too late is ended by the program."""
     server = OwnServer(open_directory / "pg")
     hf = Holdfast(server.dsn)
-    began = asyncio.Event()
+    began, has_begun, may_end = asyncio.Event(), threading.Event(), threading.Event()
 
     @hf.task(name="talk", context=True)
     async def talk(context: JobContext) -> None:
@@ -294,12 +299,19 @@ async def test_a_worker_ends_in_time_with_a_database_that_does_not_answer(open_d
             began.set()
             await asyncio.sleep(0.01)
 
+    @hf.task(name="deaf")
+    def deaf() -> None:
+        has_begun.set()
+        assert may_end.wait(PATIENCE_S)
+
+    await deaf.aenqueue()
     await talk.aenqueue()
     pids: list[int] = []
     worker = hf.worker({"default": 5}, shutdown_timeout=0.5, lease=30)
     await worker.__aenter__()
     try:
         await happens(began)
+        await in_thread(has_begun.wait)
         pids = server.pids()
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -312,12 +324,20 @@ async def test_a_worker_ends_in_time_with_a_database_that_does_not_answer(open_d
             f"the app closed in {monotonic() - closing:.2f} s"
         )
     finally:
+        may_end.set()
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
         server.stop()
 
     assert not worker.settled
-    assert took_s < 0.5 + 5
+    assert took_s < 0.5 + IN_TIME_S
+
+
+def test_all_that_a_stop_waits_for_fits_into_the_time_it_has() -> None:
+    """Else a worker that could stop in order, only slowly, would be ended by the program."""
+    closing = 2 * crew.MARGIN_S + crew.LAST_TASKS_S
+    assert stopping.END_S + closing + 0.2 < IN_TIME_S
+    assert stopping.GRACE_S + 2 * stopping.KILL_S + REAP_WITHIN_S + 0.5 < stopping.END_S
 
 
 async def test_an_outcome_is_not_forgotten_while_the_last_progress_is_written(
@@ -372,10 +392,15 @@ async def test_a_handler_in_a_process_learns_that_its_worker_stops(shop: Holdfas
     handle = await app.wait_for_shutdown.aenqueue(str(tmp_path / "file"))
     worker = shop.worker({"default": 1}, shutdown_timeout=PATIENCE_S)
     await worker.__aenter__()
-    await until((tmp_path / "file").exists)
+    await until(lambda: is_written(tmp_path / "file"))
     await stopped(worker)
 
     assert await handle.aresult(1) == "saw it"
+
+
+def is_written(file: Path) -> bool:
+    """Whether a handler has written into a file; it is there a moment before."""
+    return file.exists() and file.stat().st_size > 0
 
 
 async def test_a_process_that_does_not_give_way_is_dead_before_its_job_is_handed_back(
@@ -386,7 +411,7 @@ async def test_a_process_that_does_not_give_way_is_dead_before_its_job_is_handed
     handle = await app.stubborn.aenqueue(str(file))
     worker = shop.worker({"default": 1}, shutdown_timeout=0, kill_after=PATIENCE_S)
     await worker.__aenter__()
-    await until(file.exists)
+    await until(lambda: is_written(file))
     pid = int(file.read_text().split()[1])
     await stopped(worker)
 

@@ -8,13 +8,21 @@ fewer jobs than the database does, and capacity is never exceeded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, Protocol
 
+from holdfast.domain.outcome import Reason, Verdict
+from holdfast.domain.states import HELD, JobState
+from holdfast.store.values import Settlement
+
 SETTLING_S: Final = 20.0
 """No call that settles a job takes longer: what becomes of it within this time is the settler's own doing."""
+
+
+KEPT: Final = frozenset({*HELD, JobState.UNKNOWN_STOPPED})
+"""States in which a job that cannot be settled as we say may still have its slot."""
 
 
 class Leased(Protocol):
@@ -63,36 +71,45 @@ class Book:
     def room(self) -> int:
         return self.capacity - self.asked - self.forfeits - len(self.entries)
 
-    def ask(self, most: int, freeing: int = 0) -> int:
-        """Reserve room for a claim: as much as there is and as the same call frees first, at most so much."""
-        if self.asked:
-            return 0
-        self.asked = max(0, min(self.room + freeing, most))
-        return self.asked
+    def ask(self, most: int, freeing: int = 0, arrived: int = 0) -> int:
+        """Reserve room for a claim: as much as there is and as the same call frees first, at most so much.
 
-    def slots_of(self, leases: Iterable[tuple[str, str | None]]) -> int:
-        """How many of these leases have a slot here: one that was lost has given it back already."""
-        return sum(
-            1
-            for job_id, lease_id in leases
-            if (entry := self.entries.get(job_id)) is not None and entry.lease_id == lease_id
-        )
+        One claim at a time; but what another has asked for may have `arrived` and not be entered yet.
+        """
+        if self.asked != arrived:
+            return 0
+        asked = max(0, min(self.room + freeing, most))
+        self.asked += asked
+        return asked
+
+    def slots_of(self, settlements: Iterable[Settlement]) -> int:
+        """How many of their leases have a slot here: one that was lost has given it back already."""
+        slots = 0
+        find = self.entries.get
+        for job_id, lease_id, _ in settlements:
+            entry = find(job_id)
+            if entry is not None and entry.lease_id == lease_id:
+                slots += 1
+        return slots
 
     def unask(self) -> None:
         """The claim brought nothing, or is known to have failed."""
         self.asked = 0
 
-    def assign(self, jobs: Iterable[Leased], now: float, *, is_news: bool = True) -> list[str]:
+    def assign(
+        self, jobs: Iterable[Leased], now: float, *, is_news: bool = True, asked: int | None = None
+    ) -> list[str]:
         """Enter what a claim brought; return jobs that were held under an older lease until now.
 
         A job that is settled here was not taken from anybody, so it is not among them. What is no news was
-        claimed a while ago: it is looked at before it is delivered.
+        claimed a while ago: it is looked at before it is delivered. `asked` is what that claim had reserved;
+        without it no claim has anything reserved from now on.
         """
-        self.asked = 0
+        self.asked = 0 if asked is None else self.asked - asked
         superseded: list[str] = []
         for job in jobs:
             job_id, lease_id = job.id, job.lease_id or ""
-            old = self.find(job_id)
+            old = self.entries.get(job_id) or self.lapsed.get(job_id)
             if old is not None and old.lease_id == lease_id:
                 continue
             if old is not None:
@@ -111,13 +128,16 @@ class Book:
 
     def deliver(self, seen_since: float = -inf) -> list[Any]:
         """Take what waits for the reader, but nothing of which was not heard for so long."""
-        ready = [entry for entry in self.waiting.values() if entry.seen_at >= seen_since]
-        if len(ready) == len(self.waiting):
-            self.waiting.clear()
-        for entry in ready:
-            entry.delivered = True
-            self.waiting.pop(entry.job.id, None)
-        return [entry.job for entry in ready]
+        ready: list[Any] = []
+        late: dict[str, Entry] = {}
+        for job_id, entry in self.waiting.items():
+            if entry.seen_at >= seen_since:
+                entry.delivered = True
+                ready.append(entry.job)
+            else:
+                late[job_id] = entry
+        self.waiting = late
+        return ready
 
     def unseen_since(self, moment: float) -> list[Entry]:
         """Those that wait for the reader and of which nothing was heard for so long."""
@@ -128,7 +148,7 @@ class Book:
 
     def free(self, job_id: str, lease_id: str | None = None) -> Entry | None:
         """Let a job go, its slot is free; with a lease, only if it is held under this one."""
-        entry = self.find(job_id)
+        entry = self.entries.get(job_id) or self.lapsed.get(job_id)
         if entry is None or (lease_id is not None and entry.lease_id != lease_id):
             return None
         self.entries.pop(job_id, None)
@@ -138,6 +158,19 @@ class Book:
         if self.lapsed:
             self.lapsed.pop(job_id, None)
         return entry
+
+    def free_settled(self, settlements: Iterable[Settlement], kept: Collection[str] = ()) -> list[str]:
+        """Let all go that are held under the leases named, but for those that are kept; which ones."""
+        entries, is_plain = self.entries, not (self.lapsed or kept)
+        freed: list[str] = []
+        for job_id, lease_id, _ in settlements:
+            entry = entries.get(job_id)
+            if is_plain and entry is not None and entry.delivered and entry.lease_id == lease_id:
+                del entries[job_id]  # what most come to, without a call for each
+                freed.append(job_id)
+            elif job_id not in kept and self.free(job_id, lease_id) is not None:
+                freed.append(job_id)
+        return freed
 
     def forfeit(self, job_id: str, lease_id: str | None = None) -> Entry | None:
         """Let a job go; its slot is never given back."""
@@ -174,3 +207,12 @@ class Book:
         """Deliver nothing more, because the stream ends."""
         self.unwanted |= self.waiting
         self.waiting.clear()
+
+
+def keeps_slot(refusal: Verdict) -> bool:
+    """Whether a job of which a settle was refused keeps its slot for now.
+
+    It is held all the same; or somebody has called it stopped, perhaps because nobody executes it, which
+    forfeits the slot: the keeper hears whether it was that.
+    """
+    return refusal.reason == Reason.WRONG_STATE and refusal.status in KEPT

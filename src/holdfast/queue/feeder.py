@@ -26,7 +26,7 @@ class Feeder(Feeding):
         self._key = (dsn, schema)
         self._pid = os.getpid()
         self._users = 0
-        self._store = SyncStore(dsn, schema=schema, max_size=1)
+        self._store = SyncStore(dsn, schema=schema, max_size=1, serial=True)
         self._wake = threading.Condition(self._lock)
         self._thread = threading.Thread(target=self._run, name="holdfast feeder", daemon=True)
         self._thread.start()

@@ -25,7 +25,8 @@ from typing import Final
 from holdfast.domain.job import ClaimedJob
 from holdfast.errors import DatabaseUnavailable
 from holdfast.queue import returns
-from holdfast.queue.lines import Line, Lines
+from holdfast.queue.arrived import Arrived
+from holdfast.queue.lines import GATHER_S, Line, Lines
 from holdfast.queue.returns import MOST
 from holdfast.queue.setbacks import Setbacks
 from holdfast.queue.stream import OpenStream
@@ -38,25 +39,8 @@ from holdfast.store.steps import Steps, ask
 
 logger: Final = logging.getLogger("holdfast.queue")
 
-SWEEP_S: Final = 1.0
-"""How often a busy line also looks for leases that have ended."""
-
 ACTIVE_S: Final = 0.1
 """The shortest poll: after work was found."""
-
-FLOOR_S: Final = 1.0
-FLOOR_SHARE: Final = 10
-FLOOR_MOST_S: Final = 5.0
-"""How long a busy line claims from where the last claim began, before it looks from the beginning again. A
-look from the beginning that took long, as when a long transaction keeps dead rows there, is paid for by ten
-times as long without one, but not for longer than the last: what comes back in line stands there, and it may
-have been the way to the database that was slow."""
-
-GATHER_S: Final = 0.005
-"""How long room is gathered before more is claimed for a reader that still has something to do."""
-
-SOONEST_S: Final = 0.02
-"""The shortest wait for a moment the database named: it may be that of a job others are busy with."""
 
 CALL_S: Final = 5.0
 
@@ -232,99 +216,113 @@ class Feeding(ABC):
         return max(self._lines.next_at(), self._setbacks.paused_until)
 
     def _look(self, line: Line) -> Steps[None]:
+        """Look at a line, and again as long as the next call can be sent before the last is entered."""
+        arrived = yield from self._look_once(line, None)
+        while arrived is not None:
+            arrived = yield from self._look_once(line, arrived)
+
+    def _look_once(self, line: Line, arrived: Arrived | None) -> Steps[Arrived | None]:
+        """One call, during which is entered what has arrived; what it brought, if that can wait as well."""
         now = monotonic()
         with self._lock:
-            stream = line.next_stream()
+            stream = line.next_stream() if arrived is None else arrived.stream
             signals, freed_signals = line.signals, self._freed_signals
             # Only this call, not one that began before it, answers somebody who asks for a look.
             looks = [] if stream is None else stream.take_looks()
             waiting, line.said_to_wait = line.said_to_wait, None
             claims = line.more or not line.due_known or now >= line.poll_at or bool(looks)
         if stream is None:
-            return  # looked at again when there is room
-        if stream.unsure and not (yield from self._make_sure(line, stream)):
+            return None  # looked at again when there is room
+        if arrived is None and stream.unsure and not (yield from self._make_sure(line, stream)):
             stream.put_back_looks(looks)
-            return
+            return None
         most = self._most(stream)
         reports = stream.take_reports(most)
-        asked = stream.ask(most, reports) if claims else 0
+        asked = stream.ask(most, reports, arrived.asked if arrived else 0) if claims else 0
         if not (asked or reports):
             stream.looked(0, looks)
             self._plan_poll(line)
-            return
-        # Whoever asks for a look wants to know of everything there is.
-        floor = line.floor if now < line.floor_until and not looks else None
-        # Whoever was called to one job wants that and nothing else. If it is gone, the next look asks what
-        # becomes due.
-        if reports or looks:
-            waiting = None
-        # A sweep walks over dead rows as well: it is part of the look from the beginning, and of its price.
-        sweeps = floor is None and waiting is None and (not line.more or now - line.swept_at > SWEEP_S)
-        # Who is called to a job has its mark, and leaves it.
-        attends = bool(asked) and waiting is None and self.hears_signals()
-        attendance = line.attending.ask(now, line.poll_s) if attends else None
-        terms = stream.terms
+            return None
+        look = line.look(
+            now,
+            asked,
+            signals=signals,
+            # Whoever was called to one job wants that and nothing else. If it is gone, the next look asks
+            # what becomes due.
+            waiting=None if reports or looks else waiting,
+            # Whoever asks for a look wants to know of everything there is.
+            from_the_beginning=bool(looks),
+            hears_signals=self.hears_signals(),
+        )
         call = settle_and_claim(
             reports,
-            terms.assignee_id,
-            terms.queues,
+            stream.terms.claiming,
             asked,
-            lease_s=terms.lease_s,
-            tags=terms.tags,
-            stream_id=terms.stream_id,
-            sweep=sweeps,
-            floor=floor,
-            waiting=waiting,
-            attendance=attendance,
-            take_resources=terms.for_worker,
+            sweep=look.sweeps,
+            floor=look.floor,
+            waiting=look.waiting,
+            attendance=look.attendance,
+            take_resources=stream.terms.for_worker,
+            meanwhile=arrived.enter if arrived else None,
             timeout_s=CALL_S,
         )
-        answer = yield from self._call(line, stream, reports, call)
+        answer = yield from self._call(line, stream, reports, call, arrived)
         if answer is None:
             line.attending.lost()
             stream.put_back_looks(looks)
-            return
+            return None
+        # What is refused may be held all the same, and is not claimed for.
+        is_full = asked > 0 and len(answer.claimed) >= asked - len(answer.refused)
+
+        def enter() -> None:
+            self._enter(stream, answer.claimed, asked=asked)
+            if is_full and look.waiting is None:
+                line.floor = _beginning_of(answer.claimed)
+            if answer.claimed and self._freed_signals != freed_signals:
+                # Perhaps it was about a job of this claim, and the keepers looked before it was entered.
+                self._tell_of_freed()
+
+        brought = Arrived(enter, asked, stream)
+        was_lost = arrived is not None and arrived.is_lost
+        goes_on = is_full and not (looks or was_lost) and self._may_go_on(line, stream)
+        if not goes_on:
+            brought.enter()
+            stream.unsure = was_lost or brought.is_lost
         stream.looked(len(answer.claimed), looks)
         with self._lock:
-            began, now = now, monotonic()
-            if sweeps and asked:
-                line.swept_at = now
-            if asked:
-                # What is refused may be held all the same, and is not claimed for.
-                is_full = len(answer.claimed) >= asked - len(answer.refused)
-                once_more = line.attending.found(attendance, began, jobs=len(answer.claimed), is_full=is_full)
-                line.more = is_full or line.signals != signals or floor is not None or once_more
-                line.due_known = waiting is None and not answer.claimed
-                line.floor = _beginning_of(answer.claimed) if is_full and waiting is None else None
-                if floor is None:
-                    line.floor_until = now + floor_for_s(now - began)
-                if answer.claimed:
-                    # When something becomes due is asked when these have begun, with the first outcome.
-                    line.idle_s = line.active_s / 2
-                    line.poll_at = now + GATHER_S
-                elif not line.due_known:
-                    line.poll_at = now
-                else:
-                    # Whoever saw nobody wait and commits only now is found by one of the next short polls.
-                    line.idle_s = line.active_s / 4 if once_more else min(line.idle_s * 2, line.poll_s)
-                    due_in_s = inf if answer.next_due_in_s is None else answer.next_due_in_s + 0.001
-                    line.poll_at = now + min(line.idle_s, max(SOONEST_S, due_in_s))
-            was_freed = answer.claimed and self._freed_signals != freed_signals
+            line.found(look, len(answer.claimed), is_full, answer.next_due_in_s, monotonic())
+        if goes_on:
+            return brought
         if stream.has_reports:
             self.reported(stream)
-        if was_freed:
-            # Perhaps it was about a job of this claim, and the keepers looked before it was entered.
-            self._tell_of_freed()
         self._plan_poll(line)
+        return None
+
+    def _may_go_on(self, line: Line, stream: OpenStream) -> bool:
+        """Whether the next call can only be for the same stream, and has something to say already."""
+        if not stream.has_reports or stream.is_asked_for_a_look:
+            return False
+        with self._lock:
+            is_alone = len(line.streams) == 1 and not self._lines.is_another_due(line, monotonic())
+            return is_alone and not (self._errands or self._stopping)
 
     def _call(
-        self, line: Line, stream: OpenStream, reports: list[Settlement], call: Call[SettledAndClaimed]
+        self,
+        line: Line,
+        stream: OpenStream,
+        reports: list[Settlement],
+        call: Call[SettledAndClaimed],
+        arrived: Arrived | None,
     ) -> Steps[SettledAndClaimed | None]:
         """Write outcomes down and claim, in one call; None if nobody knows what came of it."""
         stream.unsure = True  # until the answer is entered: the room stays reserved
         began = monotonic()
         try:
-            answer = yield from ask(call)
+            try:
+                answer = yield from ask(call)
+            finally:
+                if arrived is not None:
+                    arrived.enter()  # if the call was never sent
         except DatabaseUnavailable as error:
             stream.put_back(reports)
             self._setbacks.pause(str(error))
@@ -335,8 +333,8 @@ class Feeding(ABC):
             self._fail(line, stream, error)
             return None
         stream.observe("claims.seconds", monotonic() - began)
-        stream.reported(reports, answer.refused)
-        self._enter(stream, answer.claimed)
+        if reports:
+            stream.reported(reports, answer.refused)
         return answer
 
     def _plan_poll(self, line: Line) -> None:
@@ -370,11 +368,18 @@ class Feeding(ABC):
             self._fail(line, stream, error)
             return False
         self._enter(stream, [job for job in held if job.lease_id not in known], is_news=False)
+        stream.unsure = False
         return True
 
-    def _enter(self, stream: OpenStream, claimed: Iterable[ClaimedJob], *, is_news: bool = True) -> None:
-        formers = stream.assign(stream.read(claimed), is_news=is_news)
-        stream.unsure = False
+    def _enter(
+        self,
+        stream: OpenStream,
+        claimed: Iterable[ClaimedJob],
+        *,
+        is_news: bool = True,
+        asked: int | None = None,
+    ) -> None:
+        formers = stream.assign(stream.read(claimed), is_news=is_news, asked=asked)
         self._setbacks.recover()
         if formers:
             self.room(formers)
@@ -385,15 +390,19 @@ class Feeding(ABC):
         """Hand back what is not to be delivered; after that a stream that ends has ended."""
         is_settled = False
         try:
-            if stream.is_ending and stream.unsure:
-                yield from self._make_sure(None, stream)
+            if stream.is_ending and stream.unsure and not (yield from self._make_sure(None, stream)):
+                logger.warning(
+                    "what the last claim of %s brought could not be found out; it comes back as leases end",
+                    stream.terms.assignee_id,
+                )
             is_told = (yield from returns.report_last(stream)) if stream.is_ending else True
             entries = stream.unwanted()
-            is_returned = not entries or (yield from returns.hand_back(stream, entries))
-            is_settled = is_told and is_returned and not stream.unsure
+            gone = (yield from returns.hand_back(stream, entries)) if entries else []
+            is_settled = is_told and gone is not None and not stream.unsure
             # What a stream that goes on cannot hand back keeps slot and lease, until the keeper looks again.
-            if is_returned or stream.is_ending:
-                stream.returned(entries)
+            stream.returned(entries if stream.is_ending else gone or [])
+            if gone is not None and len(gone) < len(entries):
+                self._tell_of_freed()
         finally:
             if stream.is_ending:
                 self._remove(stream)
@@ -419,11 +428,6 @@ class Feeding(ABC):
         self.hand_back(stream)
 
 
-def floor_for_s(look_s: float) -> float:
-    """How long to go without a look from the beginning, after one that took so long."""
-    return max(FLOOR_S, min(FLOOR_MOST_S, look_s * FLOOR_SHARE))
-
-
-def _beginning_of(claimed: list[ClaimedJob]) -> Floor | None:
+def _beginning_of(claimed: Iterable[ClaimedJob]) -> Floor | None:
     """The place in line of the first of these jobs, by due time and number."""
-    return min(((job.available_at, job.number) for job in claimed), default=None)
+    return min([(job.available_at, job.number) for job in claimed], default=None)

@@ -36,7 +36,7 @@ class LoopFeeder(Feeding):
         self._bell: asyncio.Future[None] | None = None
         """What it waits for while there is nothing to do."""
         super().__init__(dsn, schema, self._loop)
-        self._store = Store(dsn, schema=schema, max_size=1)
+        self._store = Store(dsn, schema=schema, max_size=1, serial=True)
         self._ended: Future[None] = Future()
         task = self._loop.create_task(self._run(), name="holdfast feeder")
         # The loop itself keeps no task alive, and whoever released this one does not wait for its very end.
@@ -79,8 +79,8 @@ class LoopFeeder(Feeding):
                     turn = self._next_turn()
                     if turn is None and self._is_over:  # under the lock: who stops it rings only if it waits
                         break
-                    idle_s = self._idle_s()
                     bell = self._bell = None if turn else self._loop.create_future()
+                    idle_s = self._idle_s() if bell else 0.0
                 if turn is not None:
                     await run_awaiting(self._store, turn)
                 elif bell is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from holdfast.domain.outcome import Undelivered
-from holdfast.queue.book import Entry
+from holdfast.domain.outcome import Undelivered, Verdict
+from holdfast.queue.book import Entry, keeps_slot
 from holdfast.queue.stream import OpenStream
 from holdfast.store import Settlement
 from holdfast.store.calls.settling import settle_jobs
@@ -43,8 +43,8 @@ def report_last(stream: OpenStream) -> Steps[bool]:
     return is_told
 
 
-def hand_back(stream: OpenStream, entries: list[Entry]) -> Steps[bool]:
-    """Hand back jobs that were not delivered; False if that did not work."""
+def hand_back(stream: OpenStream, entries: list[Entry]) -> Steps[list[Entry] | None]:
+    """Hand back jobs that were not delivered: those whose slots are free now, None if that did not work."""
     terms = stream.terms
     settlements: list[Settlement] = [
         (
@@ -54,10 +54,11 @@ def hand_back(stream: OpenStream, entries: list[Entry]) -> Steps[bool]:
         )
         for entry in entries
     ]
+    verdicts: list[Verdict] = []
     try:
         for start in range(0, len(settlements), MOST):
             some = settlements[start : start + MOST]
-            yield from ask(settle_jobs(some, stream_id=terms.stream_id, timeout_s=HAND_BACK_S))
+            verdicts += yield from ask(settle_jobs(some, stream_id=terms.stream_id, timeout_s=HAND_BACK_S))
     except Exception as error:
         logger.warning(
             "%d jobs of %s could not be handed back (%s); %s",
@@ -66,8 +67,12 @@ def hand_back(stream: OpenStream, entries: list[Entry]) -> Steps[bool]:
             error,
             "they come back when their leases end" if stream.is_ending else "trying again",
         )
-        return False
-    return True
+        return None
+    return [
+        entry
+        for entry, verdict in zip(entries, verdicts, strict=True)
+        if verdict.ok or not keeps_slot(verdict)
+    ]
 
 
 def _why(stream: OpenStream, entry: Entry) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.domain.job import ClaimedJob
 from holdfast.domain.outcome import Reason, Verdict
 from holdfast.domain.states import HELD
-from holdfast.queue.book import Book, Entry, Leased
+from holdfast.queue.book import Book, Entry, Leased, keeps_slot
 from holdfast.queue.terms import Terms
 from holdfast.queue.values import JobStatus, job_from_claim
 from holdfast.store import Extension, Settlement
@@ -166,6 +166,10 @@ class OpenStream:
         return looked
 
     @property
+    def is_asked_for_a_look(self) -> bool:
+        return bool(self._looks)
+
+    @property
     def is_ending(self) -> bool:
         return self._ending
 
@@ -209,13 +213,15 @@ class OpenStream:
         """Whether the reader has nothing left to take."""
         return not self._book.waiting
 
-    def ask(self, most: int, reports: Sequence[Settlement] = ()) -> int:
-        """Reserve room for a claim that writes these outcomes down before, which frees their slots."""
+    def ask(self, most: int, reports: Sequence[Settlement] = (), arrived: int = 0) -> int:
+        """Reserve room for a claim that writes these outcomes down before, which frees their slots.
+
+        `arrived`: what the claim before it had reserved, if that is not entered yet.
+        """
         with self._lock:
             if self._ending or self._draining:
                 return 0
-            freeing = self._book.slots_of((job_id, lease_id) for job_id, lease_id, _ in reports)
-            return self._book.ask(most, freeing)
+            return self._book.ask(most, self._book.slots_of(reports), arrived)
 
     def take_reports(self, most: int) -> list[Settlement]:
         """Outcomes to be written down now."""
@@ -229,13 +235,13 @@ class OpenStream:
             self._reports = reports + self._reports
 
     def reported(self, reports: list[Settlement], refused: Iterable[Verdict] = ()) -> None:
-        """Outcomes were written down, or refused. A refused job that is held all the same keeps its slot."""
+        """Outcomes were written down, or refused. What is refused may keep its slot, see `keeps_slot`."""
         refusals = {verdict.job_id: verdict for verdict in refused if verdict.reason is not Reason.ALREADY}
-        held = {job_id for job_id, verdict in refusals.items() if verdict.status in HELD}
+        kept = {job_id for job_id, verdict in refusals.items() if keeps_slot(verdict)}
         with self._lock:
-            for job_id, lease_id, _ in reports:
-                if job_id not in held:
-                    self._disown(self._book.free(job_id, lease_id))
+            for job_id in self._book.free_settled(reports, kept):
+                if self._owners.get(job_id) is self:
+                    del self._owners[job_id]
         if refusals:
             for report in reports:
                 if report[0] in refusals:
@@ -262,7 +268,9 @@ class OpenStream:
         with self._lock:
             self._book.unask()
 
-    def assign(self, jobs: Sequence[Leased], *, is_news: bool = True) -> set[OpenStream]:
+    def assign(
+        self, jobs: Sequence[Leased], *, is_news: bool = True, asked: int | None = None
+    ) -> set[OpenStream]:
         """Enter what was claimed; return the streams that had some of it until now, and have room instead.
 
         If the stream has ended meanwhile, the jobs go back with the rest.
@@ -277,8 +285,9 @@ class OpenStream:
                     entry = former._book.free(job.id)
                     if entry is not None and entry.delivered and not entry.is_settling(monotonic()):
                         lost.append((former, job.id))
-            lost += [(self, job_id) for job_id in self._book.assign(jobs, monotonic(), is_news=is_news)]
-            self._owners.update((job.id, self) for job in jobs)
+            superseded = self._book.assign(jobs, monotonic(), is_news=is_news, asked=asked)
+            lost += [(self, job_id) for job_id in superseded]
+            self._owners.update(dict.fromkeys([job.id for job in jobs], self))
         for stream, job_id in lost:
             stream._call(stream._on_lost, job_id)
         if jobs:

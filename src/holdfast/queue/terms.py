@@ -10,6 +10,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.queue import checks
 from holdfast.store import arguments
 from holdfast.store.arguments import Duration
+from holdfast.store.calls.claiming import ClaimTerms, claim_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Terms:
     tags: tuple[str, ...]
     capacity: int
     lease_s: float
+    claiming: ClaimTerms
+    """The same, as claims say it."""
     for_worker: bool = False
     """A worker's stream hands undelivered jobs back as RESCHEDULED, others as FAILED_RETRY."""
 
@@ -40,13 +43,11 @@ def stream_terms(
     named = checks.distinct(queues, "queues")
     if not named:
         raise InvalidArgument("queues must name at least one queue; without it a stream reads from 'default'")
-    return Terms(
-        # Unique over all processes: it stands on the row of a job whose slot was forfeited.
-        stream_id=secrets.randbits(62),
-        assignee_id=checks.worker(assignee_id, "assignee_id"),
-        queues=tuple(arguments.queue(name, "queues") for name in named),
-        tags=tuple(sorted(checks.distinct(tags, "tags"))),
-        capacity=capacity,
-        lease_s=arguments.seconds(lease, "lease", positive=True),
-        for_worker=for_worker,
-    )
+    # Unique over all processes: it stands on the row of a job whose slot was forfeited.
+    stream_id = secrets.randbits(62)
+    worker_id = checks.worker(assignee_id, "assignee_id")
+    places = tuple(arguments.queue(name, "queues") for name in named)
+    wanted = tuple(sorted(checks.distinct(tags, "tags")))
+    lease_s = arguments.seconds(lease, "lease", positive=True)
+    claiming = claim_terms(worker_id, places, lease_s=lease_s, tags=wanted, stream_id=stream_id)
+    return Terms(stream_id, worker_id, places, wanted, capacity, lease_s, claiming, for_worker)

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import psycopg
 from psycopg.abc import Buffer
+from psycopg.abc import Transformer as Reader
 from psycopg.adapt import AdaptersMap, Loader, Transformer
 from psycopg.pq import Format
 from psycopg.pq.abc import PGresult
@@ -40,7 +41,7 @@ class JsonLoader(Loader):
     format = Format.BINARY
 
     def load(self, data: Buffer) -> Any:
-        content = memoryview(data)[1:]  # the first byte is the format's version
+        content = data[1:]  # the first byte is the format's version
         try:
             return _read_json(content)
         except (msgspec.DecodeError, RecursionError):
@@ -73,14 +74,42 @@ ADAPTERS: Final = register(AdaptersMap(psycopg.adapters))
 """For connections of our own. Callers' connections stay as they are; our cursors on them read this way."""
 
 
+class _NoSession:
+    """Where a connection's own settings do not count: text is UTF-8, and moments are in UTC as they are read.
+
+    To move them later took a tenth of the Python of a job, even from Etc/UTC, which Debian's servers have.
+    """
+
+    connection: None = None
+
+    def __init__(self, adapters: AdaptersMap) -> None:
+        self.adapters: Final = adapters
+
+
+_OURS: Final = _NoSession(ADAPTERS)
+_LENIENT: Final = _NoSession(AdaptersMap(ADAPTERS))
+_LENIENT.adapters.register_loader("timestamptz", MomentLoader)
+
+
+def reader() -> Reader:
+    """What reads results of connections of our own, whatever their sessions are set to."""
+    return Transformer(_OURS)
+
+
+def read(reader: Reader, result: PGresult) -> Rows:
+    """The rows of a result, moments in UTC."""
+    try:
+        return _rows(reader, result)
+    except psycopg.DataError:  # a moment that Python does not have
+        return _rows(Transformer(_LENIENT), result)
+
+
 def read_again(cursor: Cursor, result: PGresult | None) -> Rows:
-    """The rows of a result that the driver refuses to read, for a moment that Python does not have."""
+    """The rows of a caller's result that the driver refuses to read: see `read`."""
     if result is None:
         return []
     cursor.adapters.register_loader("timestamptz", MomentLoader)
-    reader = Transformer(cursor)
-    reader.set_pgresult(result)
-    return reader.load_rows(0, result.ntuples, tuple)
+    return _rows(Transformer(cursor), result)
 
 
 def in_utc(rows: Rows, conn: Connection) -> Rows:
@@ -90,6 +119,11 @@ def in_utc(rows: Rows, conn: Connection) -> Rows:
     return [
         tuple(value.astimezone(UTC) if type(value) is datetime else value for value in row) for row in rows
     ]
+
+
+def _rows(reader: Reader, result: PGresult) -> Rows:
+    reader.set_pgresult(result)
+    return reader.load_rows(0, result.ntuples, tuple)
 
 
 def _read_leniently(text: str) -> Any:

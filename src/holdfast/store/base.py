@@ -9,16 +9,18 @@ from time import monotonic
 from typing import Any, Final, Generic, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 
 from holdfast import config
 from holdfast.errors import InvalidArgument
 from holdfast.store import address, arguments
 from holdfast.store.adapters import ADAPTERS
-from holdfast.store.call import OWN_TRANSACTION, Call, Statement
-from holdfast.store.connections import DeadlineAsyncConnection, DeadlineConnection
+from holdfast.store.call import OWN_TRANSACTION, Call, Statement, Unread
+from holdfast.store.connections import DeadlineAsyncConnection, DeadlineConnection, with_task
 from holdfast.store.loop_end import POOL_NAME
 from holdfast.store.pacing import Pacing
 from holdfast.store.sqlstates import Action, action_for
+from holdfast.store.statements import Statements
 from holdfast.store.trial import Trial
 
 R = TypeVar("R")
@@ -31,6 +33,10 @@ CLOSE_S: Final = 1.0
 
 SLICE_S: Final = 0.5
 """How long to wait for a connection before asking again: a pool stops connecting when an attempt failed."""
+
+
+KEPT_S: Final = 3000.0
+"""How old a connection may be that is kept from the pool, which replaces those of an hour."""
 
 
 class Sql:
@@ -66,6 +72,7 @@ class PooledStore(Generic[PoolT]):
         max_size: int = 10,
         timeout_s: float = config.CALL_TIMEOUT_S,
         prepare: bool = True,
+        serial: bool = False,
     ) -> None:
         self._address = address.understand(dsn)
         self._sql = Sql(schema, own_transaction=True)
@@ -74,6 +81,8 @@ class PooledStore(Generic[PoolT]):
         self._pacing = Pacing()
         self._closed = False
         self._trusted_since = -inf
+        self._serial = serial
+        """Whether one caller makes one call after the other: then a connection stays here between them."""
         self._pool = self._new_pool(
             conninfo=self._address.dsn,
             kwargs=self._connection_options(),
@@ -106,6 +115,12 @@ class PooledStore(Generic[PoolT]):
             timeout_s = arguments.seconds(call.timeout_s, "timeout_s", positive=True)
         return Trial(call, monotonic(), timeout_s, place=self._address.place, schema=self._sql.schema)
 
+    def _asking(self, statements: Statements, call: Call[Any]) -> PQGen[Unread]:
+        """What a connection has to do for a call."""
+        prepares = self._prepares and not call.statement.composed
+        steps = statements.ask(self._sql.of(call.statement), call.parameters, prepares=prepares)
+        return steps if call.meanwhile is None else with_task(steps, call.meanwhile)
+
     def _pause_s(self, trial: Trial[Any], error: psycopg.Error) -> float:
         """How long to wait before the call is tried again; raise if it is not."""
         if action_for(error) is Action.UNPREPARE and self._prepares:
@@ -124,6 +139,10 @@ class PooledStore(Generic[PoolT]):
         """Use none of them again if what befell this one has befallen them: nobody there, or a standby."""
         if conn.silent or action_for(error) is Action.FAIL_OVER:
             self._trusted_since = monotonic()
+
+    def _may_keep(self, conn: DeadlineConnection | DeadlineAsyncConnection) -> bool:
+        """To put a connection back into the pool and take it out again costs a call 40 steps of Python."""
+        return self._serial and not self._closed and monotonic() - conn.made_at < KEPT_S
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

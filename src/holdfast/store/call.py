@@ -11,6 +11,18 @@ R = TypeVar("R")
 Rows: TypeAlias = list[tuple[Any, ...]]
 """What a statement answered: plain tuples, in the order of its columns."""
 
+
+@dataclass(slots=True)
+class Unread:
+    """An answer that has arrived and is not read yet."""
+
+    count: int
+    first: bytes | None
+    """The first value of the first row, as it travelled."""
+    read: Callable[[], Rows]
+    """Read it; to be called where the call was made. Raises psycopg.Error if it can be read no more."""
+
+
 Parameter: TypeAlias = "str | bytes | None"
 """All but bytes travels as text and is cast by the statement, so that each has one prepared form."""
 
@@ -62,12 +74,27 @@ class Call(Generic[R]):
     """It may leave the session listening, which a pooled connection must not."""
     joins: bool = False
     """On connections of our own it may be made one call with others of its kind; see `grouping`."""
+    parse_unread: Callable[[Unread], R | None] | None = None
+    """For answers that may be read later: what comes back, None if it must be read now after all."""
+    meanwhile: Callable[[], None] | None = None
+    """What to do as soon as the call is sent, while the server works: it raises nothing, and the second time
+    it does nothing."""
     gives_way: bool = False
     """It is not repeated when another transaction is in its way: there is something better to do."""
 
     @property
     def name(self) -> str:
         return self.statement.function
+
+
+def parsed(call: Call[R], answer: Rows | Unread) -> R:
+    """What an answer comes to."""
+    if isinstance(answer, Unread):
+        later = None if call.parse_unread is None else call.parse_unread(answer)
+        if later is not None:
+            return later
+        answer = answer.read()
+    return call.parse(answer)
 
 
 def only_value(rows: Rows) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import select
-from contextlib import suppress
+from collections.abc import Callable
 from functools import cached_property
 from math import inf
 from time import monotonic
@@ -43,6 +43,18 @@ def until(steps: PQGen[V], deadline: float) -> PQGen[V]:
             wait = steps.send(ready)
             if monotonic() >= deadline:
                 raise DeadlinePassed("no answer in time")
+    except StopIteration as stop:
+        answer: V = stop.value
+        return answer
+
+
+def with_task(steps: PQGen[V], task: Callable[[], None]) -> PQGen[V]:
+    """The same steps, and a task of ours for the time the server works: as soon as all is sent."""
+    try:
+        wait = next(steps)
+        task()
+        while True:
+            wait = steps.send((yield wait))
     except StopIteration as stop:
         answer: V = stop.value
         return answer
@@ -146,13 +158,15 @@ def is_stale(conn: DeadlineConnection | DeadlineAsyncConnection) -> bool:
     Only what has arrived is looked at (2 µs). It spares a write the doubt whether a lost connection was lost
     before it was sent.
     """
-    with suppress(psycopg.OperationalError):
-        socket = select.poll()
+    socket = select.poll()
+    try:
         socket.register(conn.pgconn.socket, select.POLLIN)
         for _ in range(_READS):
             if not socket.poll(0):
                 return False
             conn.pgconn.consume_input()
+    except psycopg.OperationalError:
+        return True
     return True
 
 

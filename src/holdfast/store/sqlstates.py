@@ -84,6 +84,9 @@ _BY_CLASS: Final[Mapping[str, Action]] = {
     "58": Action.BACK_OFF,  # input and output of the server
 }
 
+_MADE_ANEW: Final = "cache lookup failed"
+"""Of functions that a migration drops or makes anew while they are called. The server never translates it."""
+
 
 def action_for(error: BaseException) -> Action:
     """What to do about an error; for one of ours, about the database's error it was raised from."""
@@ -129,6 +132,8 @@ def _by_code(sqlstate: str) -> Action:
 
 def _by_sqlstate(error: psycopg.Error) -> Action:
     code = error.sqlstate
+    if code == "XX000" and _MADE_ANEW in str(error):
+        return Action.RETRY
     if code is not None:
         return _by_code(code)
     # Raised by the driver: a connection that was refused, broke or is closed, or a value it cannot write.

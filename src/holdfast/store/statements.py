@@ -14,14 +14,13 @@ from typing import Any, Final
 
 import psycopg
 from psycopg.abc import PQGen
-from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
 from holdfast.store import adapters
-from holdfast.store.call import Parameter, Rows
+from holdfast.store.call import Parameter, Unread
 
 _TEXT: Final = Format.TEXT
 _BINARY: Final = Format.BINARY
@@ -36,15 +35,19 @@ class Statements:
 
     def __init__(self, conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
         self._conn = conn
-        self._reader = Transformer(conn)
+        self._reader = adapters.reader()
         self._prefix = f"holdfast_{random.getrandbits(62):x}_"
         self._numbers = count()
         self._names: dict[bytes, bytes | None] = {}
 
-    def ask(self, sql: bytes, parameters: Sequence[Parameter], *, prepares: bool) -> PQGen[Rows]:
-        """Execute a statement and read what it answers."""
+    def ask(self, sql: bytes, parameters: Sequence[Parameter], *, prepares: bool) -> PQGen[Unread]:
+        """Execute a statement; what it answers, to be read."""
         pgconn = self._conn.pgconn
-        values = [_encoded(value) if isinstance(value, str) else value for value in parameters]
+        values = [
+            # Without a call of our own for each: a claim has ten of them.
+            value.encode() if isinstance(value, str) and "\0" not in value else _other(value)
+            for value in parameters
+        ]
         formats = [_BINARY if isinstance(value, bytes) else _TEXT for value in parameters]
         if not prepares or sql not in self._names:
             self._names[sql] = None
@@ -52,7 +55,9 @@ class Statements:
         else:
             name = self._names[sql] or (yield from self._prepare(sql))
             pgconn.send_query_prepared(name, values, param_formats=formats, result_format=_BINARY)
-        return self._read((yield from self._result()))
+        result = yield from self._result()
+        first = result.get_value(0, 0) if result.ntuples else None
+        return Unread(result.ntuples, first, lambda: adapters.read(self._reader, result))
 
     def _prepare(self, sql: bytes) -> PQGen[bytes]:
         name = f"{self._prefix}{next(self._numbers)}".encode()
@@ -68,19 +73,11 @@ class Statements:
             raise error_from_result(result)
         return result
 
-    def _read(self, result: PGresult) -> Rows:
-        self._reader.set_pgresult(result)
-        try:
-            rows = self._reader.load_rows(0, result.ntuples, tuple)
-        except psycopg.DataError:
-            rows = adapters.read_again(self._conn.cursor(), result)
-        return adapters.in_utc(rows, self._conn)
 
-
-def _encoded(text: str) -> bytes:
-    if "\0" in text:  # it would end there
+def _other(value: Parameter) -> bytes | None:
+    if isinstance(value, str):  # it would end there
         raise psycopg.DataError("PostgreSQL cannot store the character NUL in a text")
-    return text.encode()
+    return value
 
 
 def _numbered(sql: bytes) -> bytes:

@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 from holdfast.store import adapters
 from holdfast.store.async_calls import AsyncCalls
 from holdfast.store.base import CLOSE_S, SLICE_S, PooledStore, Sql
-from holdfast.store.call import Call, Rows
+from holdfast.store.call import Call, Rows, Unread, parsed
 from holdfast.store.connections import DeadlineAsyncConnection, is_stale
 from holdfast.store.group import Group
 from holdfast.store.grouping import Submission
@@ -42,6 +42,7 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
     """
 
     def _new_pool(self, **options: Any) -> AsyncConnectionPool[DeadlineAsyncConnection]:
+        self._kept: DeadlineAsyncConnection | None = None
         self._loop_end = LoopEnd()
         self._group = Group(self._run)
         return AsyncConnectionPool(connection_class=DeadlineAsyncConnection, **options)
@@ -56,7 +57,8 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
         """Close all connections, those in use as their calls end, within five seconds, server or not."""
         self._closed = True
         self._pacing.close()
-        idle: list[DeadlineAsyncConnection] = []
+        idle = [] if self._kept is None else [self._kept]
+        self._kept = None
         try:
             await self._take_idle_connections(idle)
             await self._pool.close(timeout=CLOSE_S)
@@ -95,11 +97,11 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
             await self.open()
         while True:
             try:
-                rows = await self._attempt(trial)
+                answer = await self._attempt(trial)
             except psycopg.Error as error:
                 pause_s = self._pause_s(trial, error)
             else:
-                return trial.call.parse(rows)
+                return parsed(trial.call, answer)
             await asyncio.sleep(pause_s)
 
     async def _take_idle_connections(self, taken: list[DeadlineAsyncConnection]) -> None:
@@ -107,21 +109,26 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
             for _ in range(self._pool.get_stats()["pool_available"]):
                 taken.append(await self._pool.getconn(timeout=_TAKE_S))
 
-    async def _attempt(self, trial: Trial[Any]) -> Rows:
+    async def _attempt(self, trial: Trial[Any]) -> Rows | Unread:
         conn = await self._connection(trial)
         try:
             conn.deadline = trial.deadline
-            return await self._execute(conn, trial.call)
+            answer = await self._execute(conn, trial.call)
+            if self._may_keep(conn):
+                self._kept = conn
+            return answer
         except psycopg.Error as error:
             self._distrust_idle_connections(conn, error)
             raise
         finally:
-            await self._pool.putconn(conn)
+            if conn is not self._kept:
+                await self._pool.putconn(conn)
 
     async def _connection(self, trial: Trial[Any]) -> DeadlineAsyncConnection:
         while True:
+            conn, self._kept = self._kept, None
             try:
-                conn = await self._pool.getconn(timeout=min(SLICE_S, trial.deadline - monotonic()))
+                conn = conn or await self._pool.getconn(timeout=min(SLICE_S, trial.deadline - monotonic()))
             except PoolTimeout:
                 trial.go_on_without_connection(monotonic(), self._pacing)
                 continue
@@ -133,18 +140,17 @@ class Store(PooledStore[AsyncConnectionPool[DeadlineAsyncConnection]], AsyncCall
             await conn.close()
             await self._pool.putconn(conn)
 
-    async def _execute(self, conn: DeadlineAsyncConnection, call: Call[Any]) -> Rows:
+    async def _execute(self, conn: DeadlineAsyncConnection, call: Call[Any]) -> Rows | Unread:
         if call.listens:
             async with conn.transaction():
-                rows = await self._answer(conn, call)
+                answer = await self._answer(conn, call)
                 await conn.execute("unlisten *")
-                return rows
+                return answer
         return await self._answer(conn, call)
 
-    async def _answer(self, conn: DeadlineAsyncConnection, call: Call[Any]) -> Rows:
-        statement = self._sql.of(call.statement)
-        prepares = self._prepares and not call.statement.composed
-        return await conn.wait(conn.statements.ask(statement, call.parameters, prepares=prepares))
+    async def _answer(self, conn: DeadlineAsyncConnection, call: Call[Any]) -> Rows | Unread:
+        answer = await conn.wait(self._asking(conn.statements, call))
+        return answer.read() if call.parse_unread is None else answer
 
 
 class StoreOnConnection(AsyncCalls):

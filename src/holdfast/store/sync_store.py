@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from holdfast.store import adapters
 from holdfast.store.base import CLOSE_S, SLICE_S, PooledStore, Sql
-from holdfast.store.call import Call, Rows
+from holdfast.store.call import Call, Rows, Unread, parsed
 from holdfast.store.connections import DeadlineConnection, is_stale
 from holdfast.store.grouping import Submission
 from holdfast.store.sqlstates import refusal
@@ -30,6 +30,7 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
     """
 
     def _new_pool(self, **options: Any) -> ConnectionPool[DeadlineConnection]:
+        self._kept: DeadlineConnection | None = None
         self._group = SyncGroup(self._run)
         return ConnectionPool(connection_class=DeadlineConnection, **options)
 
@@ -42,6 +43,8 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
         """Close all connections, those in use as their calls end, within five seconds, server or not."""
         self._closed = True
         self._pacing.close()
+        if self._kept is not None:
+            self._kept.close()
         self._pool.close(timeout=CLOSE_S)
 
     def __enter__(self) -> Self:
@@ -68,28 +71,33 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
             self.open()
         while True:
             try:
-                rows = self._attempt(trial)
+                answer = self._attempt(trial)
             except psycopg.Error as error:
                 pause_s = self._pause_s(trial, error)
             else:
-                return trial.call.parse(rows)
+                return parsed(trial.call, answer)
             sleep(pause_s)
 
-    def _attempt(self, trial: Trial[Any]) -> Rows:
+    def _attempt(self, trial: Trial[Any]) -> Rows | Unread:
         conn = self._connection(trial)
         try:
             conn.deadline = trial.deadline
-            return self._execute(conn, trial.call)
+            answer = self._execute(conn, trial.call)
+            if self._may_keep(conn):
+                self._kept = conn
+            return answer
         except psycopg.Error as error:
             self._distrust_idle_connections(conn, error)
             raise
         finally:
-            self._pool.putconn(conn)
+            if conn is not self._kept:
+                self._pool.putconn(conn)
 
     def _connection(self, trial: Trial[Any]) -> DeadlineConnection:
         while True:
+            conn, self._kept = self._kept, None
             try:
-                conn = self._pool.getconn(timeout=min(SLICE_S, trial.deadline - monotonic()))
+                conn = conn or self._pool.getconn(timeout=min(SLICE_S, trial.deadline - monotonic()))
             except PoolTimeout:
                 trial.go_on_without_connection(monotonic(), self._pacing)
                 continue
@@ -101,18 +109,17 @@ class SyncStore(PooledStore[ConnectionPool[DeadlineConnection]], SyncCalls):
             conn.close()
             self._pool.putconn(conn)
 
-    def _execute(self, conn: DeadlineConnection, call: Call[Any]) -> Rows:
+    def _execute(self, conn: DeadlineConnection, call: Call[Any]) -> Rows | Unread:
         if call.listens:
             with conn.transaction():
-                rows = self._answer(conn, call)
+                answer = self._answer(conn, call)
                 conn.execute("unlisten *")
-                return rows
+                return answer
         return self._answer(conn, call)
 
-    def _answer(self, conn: DeadlineConnection, call: Call[Any]) -> Rows:
-        statement = self._sql.of(call.statement)
-        prepares = self._prepares and not call.statement.composed
-        return conn.wait(conn.statements.ask(statement, call.parameters, prepares=prepares))
+    def _answer(self, conn: DeadlineConnection, call: Call[Any]) -> Rows | Unread:
+        answer = conn.wait(self._asking(conn.statements, call))
+        return answer.read() if call.parse_unread is None else answer
 
 
 class SyncStoreOnConnection(SyncCalls):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, overload
 
 from holdfast.domain.job import ClaimedJob, Content, Job
 from holdfast.domain.outcome import Outcome, Verdict
@@ -61,6 +62,37 @@ class LeasedJob:
     lease_expires_at: datetime
 
 
+class ClaimedLater(Sequence[ClaimedJob]):
+    """Claimed jobs, so many, that are read from the database's answer when somebody looks at one."""
+
+    __slots__ = ("_count", "_jobs", "_read")
+
+    def __init__(self, count: int, read: Callable[[], Sequence[ClaimedJob]]) -> None:
+        self._count = count
+        self._read = read
+        self._jobs: Sequence[ClaimedJob] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> ClaimedJob: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[ClaimedJob]: ...
+    def __getitem__(self, place: int | slice) -> ClaimedJob | Sequence[ClaimedJob]:
+        return self.jobs[place]
+
+    def __iter__(self) -> Iterator[ClaimedJob]:
+        return iter(self.jobs)
+
+    @property
+    def jobs(self) -> Sequence[ClaimedJob]:
+        """All of them, read by now."""
+        if self._jobs is None:
+            self._jobs = self._read()
+        return self._jobs
+
+
 @dataclass(frozen=True, slots=True)
 class SettledAndClaimed:
     """The answer to a heartbeat: what was not taken, what there is to do, and when to look again.
@@ -70,7 +102,7 @@ class SettledAndClaimed:
     """
 
     refused: list[Verdict]
-    claimed: list[ClaimedJob]
+    claimed: Sequence[ClaimedJob]
     next_due: datetime | None
     next_due_in_s: float | None
 

@@ -57,6 +57,10 @@ class CallShape:
 
     def decode(self, payload: Content) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a payload; raise UndecodableArguments saying which does not fit, and why."""
+        if isinstance(payload, dict) and len(payload) == 2 and payload.get("kwargs") == {}:
+            args = payload.get("args")
+            if isinstance(args, list) and tuple(map(type, args)) == self._plain_call:
+                return args, {}  # most calls: there is nothing to take apart, to bind or to convert
         args, kwargs = self._taken_apart(payload)
         if not kwargs and self._takes(args):
             return args, {}
@@ -80,6 +84,11 @@ class CallShape:
     def _plain_types(self) -> tuple[Any, ...]:
         """The types of positions whose values JSON brings as they are; None for others."""
         return tuple(codec.plain_type(hint) for hint in self._hints_by_position)
+
+    @cached_property
+    def _plain_call(self) -> tuple[Any, ...] | None:
+        """The types of arguments of a whole call by position that fits as it is, if there are such calls."""
+        return self._plain_types if self._plainly_callable else None
 
     def decode_result(self, content: Content) -> Any:
         """What the function returned; raise UndecodableResult if that is not what it says it returns."""

@@ -90,6 +90,11 @@ class Task(Generic[P, R]):
         return type(self)(self._definition, terms)
 
     @property
+    def definition(self) -> Definition:
+        """All that is fixed about it, for whoever needs much of it and often."""
+        return self._definition
+
+    @property
     def name(self) -> str:
         """What its jobs are called in the database."""
         return self._definition.name

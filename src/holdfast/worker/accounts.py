@@ -31,7 +31,10 @@ class Accounts:
         runs_s: list[float] = []
         for execution, outcome in ended:
             if execution.ran_s is not None:
-                waits_s.append(self._waited_s(execution.job))
+                # How long it was due before it was claimed, by the database's clock alone.
+                job = execution.job
+                waited_s = (job.lease_expires_at - job.available_at).total_seconds() - self._lease_s
+                waits_s.append(waited_s if waited_s > 0 else 0.0)
                 runs_s.append(execution.ran_s)
             if type(outcome) is Completed:
                 completed += 1
@@ -41,11 +44,6 @@ class Accounts:
             self._metrics.count("jobs.completed", completed)
         self._metrics.observe_all("jobs.wait_seconds", waits_s)
         self._metrics.observe_all("jobs.run_seconds", runs_s)
-
-    def _waited_s(self, job: ClaimedJob) -> float:
-        """How long a job was due before it was claimed, by the database's clock alone."""
-        waited_s = (job.lease_expires_at - job.available_at).total_seconds() - self._lease_s
-        return waited_s if waited_s > 0 else 0.0
 
     def _ended_otherwise(self, job: ClaimedJob, outcome: Outcome) -> None:
         match outcome:

@@ -25,40 +25,34 @@ Report = tuple[float, float | None, str | None]
 class RunContext(JobContext):
     """The job in hand. Thread-safe: a handler may pass it on to threads of its own."""
 
-    __slots__ = (
-        "_is_stopping",
-        "_tell",
-        "_written_at",
-        "attempt",
-        "deadline",
-        "is_over",
-        "job_id",
-        "latest",
-        "lease_id",
-        "queue",
-        "stop",
-        "tags",
-        "task",
-    )
+    # What most jobs never change stands with the class, and costs them nothing.
+    deadline: datetime | None = None
+    stop: Stop | None = None
+    latest: Report | None = None
+    """What the handler said last and nobody has written down."""
+    has_spoken = False
+    """Whether there was any progress, be it written or not."""
+    is_over = False
+    """Whether the handler has ended."""
+    _written_at = -inf
 
     def __init__(
         self, job: ClaimedJob, is_stopping: Callable[[], bool], tell: Callable[[RunContext], None]
     ) -> None:
         self.job_id = job.job_id
-        self.lease_id = job.lease_id
         self.attempt = job.attempts + 1
-        self.deadline: datetime | None = None
         self.tags = job.tags
-        self.stop: Stop | None = None
-        self.latest: Report | None = None
-        """What the handler said last and nobody has written down."""
-        self.is_over = False
-        """Whether the handler has ended."""
-        self.task = job.task
-        self.queue = job.queue
-        self._written_at = -inf
+        self.job = job
         self._is_stopping = is_stopping
         self._tell = tell
+
+    @property
+    def task(self) -> str | None:
+        return self.job.task
+
+    @property
+    def queue(self) -> str:
+        return self.job.queue
 
     def cancelled(self) -> bool:
         return self.stop is not None
@@ -69,14 +63,9 @@ class RunContext(JobContext):
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         said: Report = (float(done), None if total is None else float(total), message)
         with _saying:
-            first, self.latest = self.latest is None, said
+            first, self.latest, self.has_spoken = self.latest is None, said, True
         if first:
             self._tell(self)
-
-    @property
-    def has_spoken(self) -> bool:
-        """Whether there was any progress, be it written or not."""
-        return self.latest is not None or self._written_at > -inf
 
     def wait_s(self) -> float:
         """How long the latest word has to wait until it may be written."""

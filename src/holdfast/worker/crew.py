@@ -7,12 +7,12 @@ threads, so a handler that blocks the loop keeps nobody from knowing that the wo
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.domain.job import ClaimedJob
@@ -36,10 +36,13 @@ from holdfast.worker.progress import ProgressWriter
 from holdfast.worker.roster import Roster
 from holdfast.worker.settings import Settings
 from holdfast.worker.threads import Threads
+from holdfast.worker.turns import in_turn
 
 if TYPE_CHECKING:
     from holdfast.telemetry import Metrics
     from holdfast.worker.child_lane import ChildLane
+
+logger: Final = logging.getLogger("holdfast.worker")
 
 MARGIN_S: Final = 0.3
 """What it may take to let go of connections after the time for their last calls is over."""
@@ -72,7 +75,7 @@ class Crew:
         self.worker_id = worker_id
         self.store = Store(dsn, schema=schema, max_size=4)
         self.threads = Threads()
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._app = app
         self._metrics = metrics
@@ -92,11 +95,11 @@ class Crew:
         self._failed = asyncio.Event()
         self._failure: BaseException | None = None
         self.roster = Roster(self._accounts)
-        self._new_task = _task_maker(self._loop)
+        # Whoever makes tasks in a way of his own gets one for each job.
+        self._shares_tasks = self.loop.get_task_factory() is None
+        self._new_task = _task_maker(self.loop)
         self._ended: list[Ended] = []
         """What has ended and is not reported yet."""
-        self._executions: set[Execution] = set()
-        """All that have not ended, also those the roster knows no more."""
         self._stopping = False
         self._closed = False
         self._open = [self._open_stream(queue, size, tags) for queue, size in queues.items()]
@@ -140,29 +143,19 @@ class Crew:
                     self._failure = error
                     self._failed.set()
                     return
-                for job in batch or ():
-                    self._start(stream, job)
+                if batch:
+                    self._start(stream, batch)
             await self._arrived.wait()
 
-    def _start(self, stream: OpenStream, job: ClaimedJob) -> None:
-        execution = Execution(self, stream, job)
-        self.roster.enter(execution)
-        execution.runs_in = self._new_task(self._execute(execution))
-        self._executions.add(execution)
-
-    async def _execute(self, execution: Execution) -> None:
-        began = monotonic()
-        outcome = await execution.run()
-        execution.ran_s = monotonic() - began
-        if execution.context.has_spoken:
-            with suppress(asyncio.CancelledError):  # of a handler that has cancelled the task it runs in
-                await self._progress.finish(execution.context)
-        if not execution.abandoned:
-            self.report(execution, outcome)
-        # Only now: whoever waits for it waits for its outcome, which is to be told before the streams close.
-        self.roster.leave(execution)
-        # A done callback would cost as much as the rest of this method; nothing here raises.
-        self._executions.discard(execution)
+    def _start(self, stream: OpenStream, jobs: list[ClaimedJob]) -> None:
+        executions = [Execution(self, stream, job) for job in jobs]
+        self.roster.enter(executions)
+        works = map(Execution.run, executions)
+        if self._shares_tasks:
+            self._new_task(in_turn(works, self._new_task))
+        else:
+            for work in works:
+                self._new_task(work)
 
     async def run_in_child(self, execution: Execution, task: Task[..., Any]) -> endings.Ended:
         """Run a handler in a process of its own."""
@@ -175,10 +168,22 @@ class Crew:
 
     # Saying what came of them
 
+    async def finish_progress(self, context: RunContext) -> None:
+        """Write down the last that a handler said."""
+        with suppress(asyncio.CancelledError):  # of a handler that has cancelled the task it runs in
+            await self._progress.finish(context)
+
+    def ended(self, execution: Execution) -> None:
+        """An execution has ended. Raises nothing."""
+        if not execution.abandoned:
+            self.report(execution, execution.outcome)
+        # Only now: whoever waits for it waits for its outcome, which is to be told before the streams close.
+        self.roster.leave(execution)
+
     def report(self, execution: Execution, outcome: Outcome | None) -> None:
         """Have an outcome written down; None: there is nothing to say."""
         if not self._ended:
-            self._loop.call_soon(self._tell_ended)
+            self.loop.call_soon(self._tell_ended)
         self._ended.append((execution, outcome))
 
     def _tell_ended(self) -> None:
@@ -206,7 +211,7 @@ class Crew:
 
     def _on_loop(self, function: Callable[..., object], *arguments: object) -> None:
         with suppress(RuntimeError):  # the loop is closed, and the worker with it
-            self._loop.call_soon_threadsafe(function, *arguments)
+            self.loop.call_soon_threadsafe(function, *arguments)
 
     # Waiting
 
@@ -265,7 +270,7 @@ class Crew:
         self._closed = True
         self.roster.close()
         self.threads.close()
-        left = [self._dispatcher, *(each.runs_in for each in self._executions if each.runs_in is not None)]
+        left = [self._dispatcher, *(each.runs_in for each in self.roster.all() if each.runs_in is not None)]
         for task in left:
             task.cancel()
         await asyncio.wait(left, timeout=LAST_TASKS_S)
@@ -275,11 +280,14 @@ class Crew:
 
     async def _close_streams(self, timeout_s: float) -> bool:
         """By a thread that nobody waits for longer: a silent server holds it up, and must not hold us."""
-        closed: asyncio.Future[bool] = self._loop.create_future()
+        closed: asyncio.Future[bool] = self.loop.create_future()
         self.threads.run(lambda: self._on_loop(settle, closed, self._streams.close(timeout_s)))
         try:
             return await asyncio.wait_for(closed, timeout_s + MARGIN_S)
         except TimeoutError:
+            logger.warning(
+                "what was still to be written down was not within %.1f s; those jobs run again", timeout_s
+            )
             return False
 
 

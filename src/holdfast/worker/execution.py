@@ -9,16 +9,17 @@ import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.domain.job import ClaimedJob
 from holdfast.domain.judging import outcome_of as judge_error
-from holdfast.domain.outcome import Outcome, Rescheduled
+from holdfast.domain.outcome import COMPLETED, Outcome, Rescheduled
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidArgument, JobCancelled, LeaseLost, UnknownTask, WrongState
 from holdfast.queue.stream import OpenStream
 from holdfast.tasks.context import running, set_current_job
-from holdfast.tasks.task import Task, decode_arguments, encode_result, unstorable
+from holdfast.tasks.task import Task, encode_result, unstorable
 from holdfast.worker import endings
 from holdfast.worker.context import RunContext
 from holdfast.worker.endings import RETURNED_NOTHING, Ended, Raised, Returned, Stop, UnstorableResult
@@ -36,52 +37,48 @@ T = TypeVar("T")
 class Execution:
     """The life of one job in this worker. Belongs to the event loop."""
 
-    __slots__ = (
-        "_crew",
-        "_stopper",
-        "_timer",
-        "abandoned",
-        "context",
-        "job",
-        "outcome",
-        "ran_s",
-        "runs_in",
-        "stream",
-        "task",
-        "timeout_s",
-    )
+    # What most never change stands with the class, and costs them nothing.
+    task: Task[..., Any] | None = None
+    runs_in: asyncio.Task[Any] | None = None
+    ran_s: float | None = None
+    outcome: Outcome | None = None
+    """What is to be written down, when that is known."""
+    abandoned = False
+    """Whether its worker has stopped waiting for it: what it still says does not count."""
+    _stopper: Callable[[], object] | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def __init__(self, crew: Crew, stream: OpenStream, job: ClaimedJob) -> None:
         self._crew = crew
-        self._stopper: Callable[[], object] | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self.stream = stream
         self.job = job
         self.context = RunContext(job, crew.is_stopping, crew.tell_progress)
-        self.task: Task[..., Any] | None = None
-        self.runs_in: asyncio.Task[None] | None = None
         self.timeout_s: float | None = job.timeout_s
-        self.ran_s: float | None = None
-        self.outcome: Outcome | None = None
-        """What is to be written down, when that is known."""
-        self.abandoned = False
-        """Whether its worker has stopped waiting for it: what it still says does not count."""
 
-    async def run(self) -> Outcome | None:
-        """Run it to its end; what is to be written down, None if nothing."""
+    async def run(self) -> None:
+        """Run it to its end, and tell the crew. Raises nothing."""
+        began = monotonic()
+        self.runs_in = asyncio.current_task(
+            self._crew.loop
+        )  # to find the loop would take twice as long again
         try:
             ended: Ended | Outcome = await self._run()
         except BaseException as error:
             # Not the handler's: something on the way to it. It follows the failure path all the same.
             ended = Raised(error, _trace(error))
-        finally:
-            if self._timer is not None:
-                self._timer.cancel()
-        if isinstance(ended, _ENDED):
+        self.runs_in = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if ended is RETURNED_NOTHING and self.context.stop is None:
+            self.outcome = COMPLETED  # what most come to: no need to ask
+        elif isinstance(ended, _ENDED):
             self.outcome = endings.outcome_of(ended, self.context.stop, self.timeout_s, self._judge)
         else:
             self.outcome = ended
-        return self.outcome
+        self.ran_s = monotonic() - began
+        if self.context.has_spoken:
+            await self._crew.finish_progress(self.context)
+        self._crew.ended(self)
 
     def give_up(self) -> Outcome | None:
         """Wait for it no more; what is to be written down, None if nothing."""
@@ -102,22 +99,36 @@ class Execution:
         self.task = task = self._crew.registry.get(job.task)
         if task is None:
             raise UnknownTask(self._unknown())
+        definition = task.definition
         if job.timeout_s is None:
-            self.timeout_s = task.timeout_s
+            self.timeout_s = definition.timeout_s
         if job.resource_keys and not job.holds_resources and (busy := await self._take_resources()):
             return busy
         if self.context.stop is not None:
             return Raised(JobCancelled("stopped before it began"), "")
-        if task.run_in == "process":
+        if definition.run_in == "process":
             return await self._crew.run_in_child(self, task)
-        args, kwargs = decode_arguments(task, job.payload)
-        if task.wants_context:
+        args, kwargs = definition.shape.decode(job.payload)
+        if definition.wants_context:
             args = [self.context, *args]
         if self.timeout_s is not None:
             self.start_timer()
-        if task.run_in == "thread":
+        if definition.run_in == "thread":
             return await self._in_thread(task, args, kwargs)
-        return await self._on_loop(task, args, kwargs)
+        me = self.runs_in
+        self._stopper = me.cancel if me is not None else None
+        set_current_job(self.context)  # for this execution's own context: nothing runs in it after
+        try:
+            value = definition.fn(*args, **kwargs)
+            if definition.is_async:
+                value = await value
+        except BaseException as error:
+            return Raised(error, _trace(error))
+        finally:
+            self._stopper = None
+            if me is not None and self.context.stop is not None:
+                me.uncancel()
+        return _returned(task, value)
 
     async def _take_resources(self) -> Outcome | None:
         """All of them or none; if some are busy, the job goes back for a while, at no cost."""
@@ -135,23 +146,6 @@ class Execution:
         if not busy:
             return None
         return Rescheduled(self._crew.settings.resource_busy_delay, RESOURCE_BUSY)
-
-    async def _on_loop(self, task: Task[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Ended:
-        me = self.runs_in or asyncio.current_task()  # none yet if the loop starts tasks at once
-        if me is not None:
-            self._stopper = me.cancel
-        set_current_job(self.context)  # for this execution's own task: nothing runs in it after
-        try:
-            value = task.fn(*args, **kwargs)
-            if task.is_async:
-                value = await value
-        except BaseException as error:
-            return Raised(error, _trace(error))
-        finally:
-            self._stopper = None
-            if me is not None and self.context.stop is not None:
-                me.uncancel()
-        return _returned(task, value)
 
     async def _in_thread(self, task: Task[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Ended:
         loop = asyncio.get_running_loop()

@@ -10,8 +10,8 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from time import monotonic
 from types import FrameType
@@ -21,6 +21,7 @@ from holdfast.errors import DatabaseUnavailable, HoldfastError, InvalidArgument
 from holdfast.worker import logs, notify
 from holdfast.worker.engine import Worker
 from holdfast.worker.last_resort import LastResort
+from holdfast.worker.wakeups import signals_as_bytes
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -114,13 +115,14 @@ class Program:
         self._worker.stop()
 
     async def _serve(self) -> int:
-        self._loop = asyncio.get_running_loop()
+        self._loop = self.last_resort.loop = asyncio.get_running_loop()
         if self._is_told:  # before there was a loop to tell
             self._stop()
         try:
-            if not await self._begin():
-                return DONE if self._stopped.is_set() else UNREACHABLE
-            return await self._work()
+            with _woken_by_signals(self._loop):
+                if not await self._begin():
+                    return DONE if self._stopped.is_set() else UNREACHABLE
+                return await self._work()
         except HoldfastError as error:
             logger.error("%s", error, extra={"event": "worker.failed"})
             return USAGE if isinstance(error, InvalidArgument) else FAILED
@@ -181,6 +183,24 @@ class Program:
         while self._notifier.ping_s is not None:
             self._notifier.tell(notify.ALIVE)
             await asyncio.sleep(self._notifier.ping_s)
+
+
+@contextmanager
+def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Generator[None]:
+    """Have the loop wake up for a signal, so that its handler runs at once.
+
+    Handlers run on the main thread, between two steps of Python. A signal that the kernel gives to another
+    thread, or that comes in the instant before the loop goes to sleep, would be heard when the loop wakes up.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with signals_as_bytes() as wakeups:
+        loop.add_reader(wakeups, wakeups.recv, 64)
+        try:
+            yield
+        finally:
+            loop.remove_reader(wakeups)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

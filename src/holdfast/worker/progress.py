@@ -49,6 +49,8 @@ class ProgressWriter:
         if report is None:
             return
         try:
-            await self._store.report_progress(context.job_id, context.lease_id, *report, timeout_s=WRITE_S)
+            await self._store.report_progress(
+                context.job_id, context.job.lease_id, *report, timeout_s=WRITE_S
+            )
         except HoldfastError as error:
             logger.debug("progress of job %s is not written: %s", context.job_id, error)

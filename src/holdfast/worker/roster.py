@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ class Roster:
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
         self._running: dict[str, Execution] = {}
+        self._former: set[Execution] = set()
+        """Those of jobs that were claimed anew before they had ended."""
         self._superseded: set[str] = set()
         """Jobs claimed anew before it was heard here that their old lease is lost."""
         self._idle = asyncio.Event()
@@ -35,22 +37,28 @@ class Roster:
         """The execution of a job."""
         return self._running.get(job_id)
 
-    def enter(self, execution: Execution) -> None:
-        """An execution begins."""
-        job_id = execution.job.job_id
-        former = self._running.get(job_id)
-        if former is not None and former.context.stop is not Stop.LOST:
-            # Our own lease had lapsed. That it is lost will be said of the job, and must not stop this one.
-            self._stop_lost(former)
-            self._superseded.add(job_id)
-        self._running[job_id] = execution
+    def enter(self, executions: Iterable[Execution]) -> None:
+        """Executions begin."""
+        running = self._running
+        for execution in executions:
+            job_id = execution.job.job_id
+            if job_id in running:
+                self._supersede(running[job_id])
+            running[job_id] = execution
 
     def leave(self, execution: Execution) -> None:
         """An execution has ended."""
-        if self._running.get(execution.job.job_id) is execution:
-            del self._running[execution.job.job_id]
-            if not self._running:
+        running, job_id = self._running, execution.job.job_id
+        if running.get(job_id) is execution:
+            del running[job_id]
+            if not running:
                 self._idle.set()
+        else:
+            self._former.discard(execution)
+
+    def all(self) -> list[Execution]:
+        """All that have not ended, also those whose jobs others have begun here since."""
+        return [*self._running.values(), *self._former]
 
     def cancelled(self, job_id: str) -> None:
         """Somebody wants a job stopped."""
@@ -78,6 +86,13 @@ class Roster:
         """Let nobody wait any more."""
         self._closed = True
         self._idle.set()
+
+    def _supersede(self, former: Execution) -> None:
+        self._former.add(former)
+        if former.context.stop is not Stop.LOST:
+            # Our own lease had lapsed. That it is lost will be said of the job, and must not stop the next.
+            self._stop_lost(former)
+            self._superseded.add(former.job.job_id)
 
     def _stop_lost(self, execution: Execution) -> None:
         self._accounts.lost(execution.job)

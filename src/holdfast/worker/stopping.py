@@ -21,16 +21,18 @@ GRACE_S: Final = 1.0
 PROGRESS_LINE_S: Final = 5.0
 """How often a stop says what it waits for."""
 
-CLOSE_S: Final = 2.5
-"""How long outcomes may take to be written down. With the grace it must stay within the 5 s promised."""
-
 KILL_S: Final = 0.1
+
+END_S: Final = 3.4
+"""From the moment handlers are told until what is left is written down: one bound for all these steps, for
+what comes after them has to end within the 5 s promised as well."""
 
 
 async def stop(crew: Crew, hurry: asyncio.Event) -> bool:
     """Wait for handlers, then ask them to give up, then hand back the rest; True if all was settled."""
     crew.stop_claiming()
     await _wait_for_handlers(crew, hurry)
+    until = monotonic() + END_S
     for execution in crew.roster:
         execution.stop(Stop.SHUTDOWN)
     await crew.roster.wait_until_idle(GRACE_S)
@@ -39,7 +41,7 @@ async def stop(crew: Crew, hurry: asyncio.Event) -> bool:
     await crew.roster.wait_until_idle(KILL_S)
     for execution in crew.roster:
         crew.report(execution, execution.give_up())
-    return await crew.close(CLOSE_S)
+    return await crew.close(max(0.0, until - monotonic()))
 
 
 async def _wait_for_handlers(crew: Crew, hurry: asyncio.Event) -> None:

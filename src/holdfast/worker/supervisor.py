@@ -19,6 +19,7 @@ from typing import Final
 
 from holdfast.worker import notify
 from holdfast.worker.place import Place, how_it_ended
+from holdfast.worker.wakeups import signals_as_bytes
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -74,17 +75,13 @@ class Supervisor:
 
     @contextmanager
     def _wakeups(self, is_last: bool) -> Generator[socket.socket]:
-        """Signals as bytes on a socket, to be waited for together with everything else."""
-        reader, writer = socket.socketpair()
-        with reader, writer:
-            writer.setblocking(False)
+        """Have signals wake it up; where it reads which."""
+        with signals_as_bytes() as wakeups:
             before = {number: signal.signal(number, _only_wake_up) for number in (*_SIGNALS, signal.SIGCHLD)}
-            fd = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-            self._selector.register(reader, selectors.EVENT_READ)
+            self._selector.register(wakeups, selectors.EVENT_READ)
             try:
-                yield reader
+                yield wakeups
             finally:
-                signal.set_wakeup_fd(fd)
                 for number, handler in before.items():
                     # What is ignored stays so while the interpreter exits; a handler does not.
                     signal.signal(number, signal.SIG_IGN if is_last and number in _SIGNALS else handler)

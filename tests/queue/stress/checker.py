@@ -218,12 +218,13 @@ class _Story:
     ) -> Operation | None:
         """Of several calls, the one that was answered first: the others may explain what comes later.
 
-        Who names the lease may have been told that it is so already; who does not has ended the job itself.
+        At an end, who names the lease may have been told that it is so already; who does not has ended the
+        job itself. Of what is handed back nobody is told so: there, who names the lease has done just that.
         """
         walk = (before.state if before else None, step.state)
         lease = before.lease if before else None
         ends = step.state in FINISHED
-        for call in sorted(self._open, key=lambda call: (ends and call.lease is not None, call.ended)):
+        for call in sorted(self._open, key=lambda call: (ends is (call.lease is not None), call.ended)):
             operation = OPERATIONS[call.verb]
             if (
                 walk in STEPS[operation]

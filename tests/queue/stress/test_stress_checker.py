@@ -246,6 +246,17 @@ HARMLESS: dict[str, Doctor] = {
         changed(14, attempts=0),
         with_call(call("mark_worker_unresponsive", "B", 12)),
     ),
+    "who names no lease may begin as another hands back, be answered first, and hit the next holder": also(
+        without_calls("fail_job"),
+        with_change(change(4, "a", S.RUNNING, "a0"), change(5, "a", S.FAILED_RETRY, attempts=1)),
+        with_delivery(Delivery("p0-thread1", "B", "a", "a0", 4.5)),
+        with_call(
+            Call("p0-thread1", "requeue_job", "a", "a0", 4.9, 12.5, Said.OK),
+            Call("p0-thread2", "fail_job", "a", None, 5.0004, 12.1, Said.OK),
+        ),
+        *(changed(seq, attempts=attempts) for seq, attempts in ((11, 1), (12, 2), (13, 2), (14, 2))),
+        lambda h: replace(h, rows=[replace(row, attempts=2) if row.job == "a" else row for row in h.rows]),
+    ),
 }
 
 

@@ -27,6 +27,7 @@ LEFT_OUT = {
     "test_cancelled_between_assignment_and_delivery_is_stopped_and_frees_the_slot": AHEAD,
     "test_a_job_cancelled_long_before_the_reader_comes_is_not_delivered_though_nobody_was_told": AHEAD,
     "test_the_slot_of_a_cancelled_job_is_not_used_before_the_job_is_handed_back": AHEAD,
+    "test_a_slot_forfeited_elsewhere_is_lost_though_the_job_is_just_being_handed_back": AHEAD,
     "test_a_callback_that_raises_is_logged_and_hurts_nobody": OBJECTS,
     "test_closing_the_queue_ends_every_stream_and_every_reader_that_waits": "see test_servers",
     "test_closing_the_queue_hands_back_what_no_stream_had_delivered": "see test_servers",

@@ -182,7 +182,7 @@ def test_an_example_worker_completes_fails_and_stops_jobs(
     assert queue.get_job("job 0000").result == {"slept": 0.01}
     table.await_state("broken", "FAILED_RETRY")
     assert "seconds" in table.error("broken") or "NoneType" in table.error("broken")
-    table.await_state("endless", "RUNNING")
+    until(lambda: "endless" in _runs(worker), lambda: worker.said)
     queue.cancel_jobs(job_ids=["endless"])
     table.await_state("endless", "STOPPED")
     assert sorted(set(_runs(worker))) == sorted([*numbered(20), "broken", "endless"])

@@ -25,27 +25,34 @@ from holdfast import Holdfast, current_job
 
 hf = Holdfast()
 
+def begun() -> None:
+    sys.stdout.write(f"begun {current_job().job_id}\\n")
+
 @hf.task
 async def quick(number: int) -> int:
     return number * 2
 
 @hf.task
 async def in_loop(seconds: float) -> str:
+    begun()
     await asyncio.sleep(seconds)
     return "slept"
 
 @hf.task
 def in_thread(seconds: float) -> str:
+    begun()
     time.sleep(seconds)
     return "slept"
 
 @hf.task(run_in="process")
 def in_process(seconds: float) -> str:
+    begun()
     time.sleep(seconds)
     return "slept"
 
 @hf.task
 async def until_stopped() -> str:
+    begun()
     while not current_job().shutting_down():
         await asyncio.sleep(0.01)
     return "saw it"
@@ -115,6 +122,11 @@ class Program:
         """Wait until it has logged an event so often."""
         self.until(lambda: len(self.events(event)) >= count, event)
         return self.events(event)
+
+    def began(self, *job_ids: str) -> None:
+        """Wait until their handlers run: at a stop, a job not begun is handed back without a word."""
+        lines = {f"begun {job_id}" for job_id in job_ids}
+        self.until(lambda: lines <= set(self.lines), f"{job_ids} to begin")
 
     def until(self, condition: Callable[[], Any], what: str) -> None:
         deadline = time.monotonic() + LIMIT_S
@@ -213,10 +225,6 @@ class Shop:
 
     def state(self, job_id: str) -> str:
         return str(self.look(job_id, "state::text")[0])
-
-    def begun(self, *job_ids: str) -> None:
-        """Wait until all of them were claimed; short ones may have ended since."""
-        wait_for(lambda: "INITIAL_PENDING" not in map(self.state, job_ids), f"{job_ids} to be claimed")
 
     def wait(self, state: str, *job_ids: str) -> None:
         """Wait until all of them are in this state."""

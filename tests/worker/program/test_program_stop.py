@@ -28,7 +28,7 @@ def test_a_stop_under_load_lets_jobs_end_and_exits_with_0(
     with running("shop:hf", "--queue", "default=4", cwd=here, DATABASE_URL=database) as worker:
         jobs = [shop.ask(task, 1.5) for task in SLEEPERS]
         jobs.append(shop.ask("until_stopped"))
-        shop.begun(*jobs)
+        worker.began(*jobs)
         later = [shop.ask("quick", number) for number in range(50)]
         assert worker.stop(number) == 0
     assert {shop.state(job) for job in jobs} == {"COMPLETED"}
@@ -42,7 +42,7 @@ def test_what_does_not_end_in_time_is_handed_back_at_no_cost(
 ) -> None:
     with running("shop:hf", "--shutdown-timeout", "0.5", cwd=here, DATABASE_URL=database) as worker:
         jobs = [shop.ask(task, LONG_S) for task in SLEEPERS]
-        shop.wait("RUNNING", *jobs)
+        worker.began(*jobs)
         worker.send(number)
         assert worker.ended(within_s=0.5 + 5.5) == 0
     for job in jobs:
@@ -54,7 +54,7 @@ def test_what_does_not_end_in_time_is_handed_back_at_no_cost(
 def test_a_second_signal_hands_back_at_once_and_is_no_failure(database: str, shop: Shop, here: Path) -> None:
     with running("shop:hf", "--shutdown-timeout", "200", cwd=here, DATABASE_URL=database) as worker:
         jobs = [shop.ask(task, LONG_S) for task in SLEEPERS]
-        shop.wait("RUNNING", *jobs)
+        worker.began(*jobs)
         worker.send(signal.SIGINT)
         worker.saw("worker.stopping")
         worker.send(signal.SIGINT)
@@ -80,7 +80,11 @@ def test_a_handler_that_blocks_the_loop_for_ever_does_not_keep_the_program_from_
         assert "block_the_loop" in blocked["message"]
         worker.send(signal.SIGTERM)
         assert worker.ended(within_s=1 + 5 + 1) == 1
-        assert "come back when their leases end" in worker.events("worker.stopped")[0]["message"]
+        message = worker.events("worker.stopped")[0]["message"]
+        assert "come back when their leases end" in message
+        assert "MainThread: " in message
+        assert "block_the_loop:" in message
+        assert "Crew.work_until:" in message  # what tasks were at is told too
     assert shop.state(job) == "RUNNING"
 
 
@@ -107,7 +111,7 @@ def test_a_database_that_is_gone_at_the_stop_is_exit_code_1_in_time(
         with psycopg.connect(own_server.dsn, autocommit=True) as conn:
             shop = Shop(conn)
             jobs = [shop.ask("in_loop", LONG_S), shop.ask("in_thread", LONG_S)]
-            shop.wait("RUNNING", *jobs)
+            worker.began(*jobs)
         own_server.kill()
         worker.saw("database.lost")
         worker.send(signal.SIGTERM)

@@ -27,7 +27,7 @@ def test_several_processes_work_each_under_an_id_of_its_own(database: str, shop:
     ) as worker:
         started(worker)
         jobs = [shop.ask("in_loop", 2.0) for _ in range(2)]
-        shop.begun(*jobs)
+        worker.began(*jobs)
         assert len({shop.look(job, "assignee_id") for job in jobs}) == 2
         assert worker.stop() == 0
     assert {shop.state(job) for job in jobs} == {"COMPLETED"}
@@ -43,7 +43,7 @@ def test_a_stop_reaches_every_process_and_hands_back_at_no_cost(
     ) as worker:  # fmt: skip
         started(worker)
         jobs = [shop.ask(task, 300.0) for task in ("in_loop", "in_thread", "in_process") * 2]
-        shop.wait("RUNNING", *jobs)
+        worker.began(*jobs)
         assert worker.stop(signal.SIGINT) == 0
     assert {shop.look(job, "state::text", "attempts") for job in jobs} == {("RESCHEDULED", 0)}
 
@@ -54,7 +54,7 @@ def test_a_second_signal_hurries_every_process(database: str, shop: Shop, here: 
     ) as worker:
         started(worker)
         job = shop.ask("in_loop", 300.0)
-        shop.wait("RUNNING", job)
+        worker.began(job)
         worker.send(signal.SIGTERM)
         worker.saw("supervisor.stopping")
         worker.saw("worker.stopping", 1)
@@ -82,7 +82,7 @@ def test_processes_do_not_outlive_a_killed_supervisor(database: str, shop: Shop,
     ) as worker:
         processes = started(worker)
         jobs = [shop.ask(task, 300.0) for task in ("in_loop", "in_process")]
-        shop.wait("RUNNING", *jobs)
+        worker.began(*jobs)
         below = wait_for(lambda: [each for process in processes for each in children_of(process)], "a child")
         worker.send(signal.SIGKILL)
         wait_for(lambda: not any(map(is_alive, [*processes, *below])), "the processes to be gone")

@@ -65,12 +65,12 @@ def test_ctrl_c_stops_in_order_and_once_however_many_processes_hear_it(
     try:
         wait_for(lambda: terminal.text.count("serves default=10") == processes, "the workers")
         jobs = [shop.ask(task, 2.0) for task in ("in_loop", "in_thread", "in_process")]
-        shop.begun(*jobs)
+        wait_for(lambda: all(f"begun {job}" in terminal.text for job in jobs), "the handlers to begin")
         terminal.press_ctrl_c()
         assert terminal.process.wait(60) == 0
         said = terminal.text
     finally:
         terminal.close()
-    assert {shop.state(job) for job in jobs} == {"COMPLETED"}
+    assert {shop.state(job) for job in jobs} == {"COMPLETED"}, said
     assert "\x1b[2m" in said
     assert '"event"' not in said

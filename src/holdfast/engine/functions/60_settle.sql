@@ -362,8 +362,8 @@ end $$;
 -- Rows: 'refused' for each settle that was not taken (with its reason), 'claimed' for each job, and if there was none to claim
 -- one 'next' whose available_at is the next moment something becomes due (null: nothing known; now: a queue with a limit was
 -- passed over because of another claim) and whose created_at is now, by the database's clock: to find that moment takes half as long as a claim, and whoever got jobs can ask when he has begun them.
--- A job whose settle is refused and that is held all the same takes one from the limit: whoever counts on the slots it frees
--- never holds more than it asked for.
+-- A job whose settle is refused and that is held all the same takes one from the limit, and so does one that somebody called
+-- stopped, perhaps without its slot: whoever counts on the slots it frees never holds more than it asked for.
 -- p_listener: whoever takes jobs of these queues and hears their signals, by a number of its own. It waits for one for
 -- p_waits_seconds, if nothing was claimed; it is busy for p_present_seconds, if something was; null: what was written down holds.
 -- Who did not wait before has to look once more after this: a submit that saw nobody wait may have committed meanwhile.
@@ -426,7 +426,7 @@ begin
       where not verdict.ok
     loop
       return next;
-      if reason = 'wrong_state' and state in ('RUNNING', 'CANCELLING') then
+      if reason = 'wrong_state' and state in ('RUNNING', 'CANCELLING', 'UNKNOWN_STOPPED') then
         p_limit := p_limit - 1;
       end if;
     end loop;

@@ -3,18 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
 
 from holdfast.domain.job import ClaimedJob
 from holdfast.store import arguments, arrays, rows
 from holdfast.store.arguments import Duration
-from holdfast.store.call import Call, Rows, only_value, statement
+from holdfast.store.call import Call, Parameter, Rows, only_value, statement
 from holdfast.store.values import LeasedJob
 
 Floor: TypeAlias = tuple[datetime, int]
 """`available_at` and `number` of a job: a worker's memory of where the line begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTerms:
+    """Who claims, from which queues and how, as it travels; the same for all the life of a stream."""
+
+    worker_id: str
+    queues: str
+    lease_s: str | None
+    tags: str | None
+    stream_id: str | None
+
+    def for_up_to(self, limit: int, *, least: int = 1) -> tuple[Parameter, ...]:
+        """The parameters of one claim."""
+        most = arguments.whole(limit, "limit", least=least)
+        return self.worker_id, self.queues, most, self.lease_s, self.tags, self.stream_id
+
+
+def claim_terms(
+    worker_id: str,
+    queues: Iterable[str],
+    *,
+    lease_s: Duration = 30.0,
+    tags: Iterable[str] = (),
+    stream_id: int | None = None,
+) -> ClaimTerms:
+    """The terms of claims; raise InvalidArgument for those on which nobody can claim."""
+    asked = arguments.texts(tags, "tags")
+    return ClaimTerms(
+        arguments.text(worker_id, "worker_id"),
+        arguments.queues(queues, "queues"),
+        arguments.duration(lease_s, "lease_s", positive=True),
+        arrays.of_texts(asked, "tags") if asked else None,  # null takes the engine's short ways
+        arguments.whole(stream_id, "stream_id", least=-arguments.BIGINT - 1, most=arguments.BIGINT),
+    )
+
 
 _CLAIM_TERMS: Final = {
     "p_worker_id": "text",
@@ -66,11 +102,9 @@ def claim_jobs(
 
     It is not repeated when its answer is lost: what it claimed comes back when the leases lapse.
     """
+    terms = claim_terms(worker_id, queues, lease_s=lease_s, tags=tags, stream_id=stream_id)
     parameters = (
-        arguments.text(worker_id, "worker_id"),
-        arguments.queues(queues, "queues"),
-        arguments.whole(limit, "limit"),
-        *lease_terms(lease_s, tags, stream_id),
+        *terms.for_up_to(limit),
         *sweep_terms(sweep, floor),
         arguments.flag(take_resources, "take_resources"),
     )
@@ -94,19 +128,16 @@ def claim_waiting_job(
 
     For whoever heard that it is the only one: to look it up takes two thirds of the server's time.
     """
-    claim = claim_jobs(
-        worker_id,
-        queues,
-        limit,
-        lease_s=lease_s,
-        tags=tags,
-        stream_id=stream_id,
-        sweep=sweep,
-        floor=floor,
-        timeout_s=timeout_s,
-    )
-    named = arguments.text(job_id, "job_id")
-    return replace(claim, statement=CLAIM_WAITING_JOB, parameters=(named, *claim.parameters[:-1]))
+    terms = claim_terms(worker_id, queues, lease_s=lease_s, tags=tags, stream_id=stream_id)
+    parameters = named_claim(terms, job_id, limit, sweep=sweep, floor=floor)
+    return Call(CLAIM_WAITING_JOB, parameters, rows.claimed_jobs, idempotent=False, timeout_s=timeout_s)
+
+
+def named_claim(
+    terms: ClaimTerms, job_id: str, limit: int, *, sweep: bool, floor: Floor | None
+) -> tuple[Parameter, ...]:
+    """The parameters of `claim_waiting_job`."""
+    return arguments.text(job_id, "job_id"), *terms.for_up_to(limit), *sweep_terms(sweep, floor)
 
 
 def get_work(
@@ -146,24 +177,12 @@ def jobs_of_stream(stream_id: int, *, timeout_s: float | None = None) -> Call[li
     return Call(JOBS_OF_STREAM, parameters, rows.claimed_jobs, idempotent=True, timeout_s=timeout_s)
 
 
-def lease_terms(
-    lease_s: Duration, tags: Iterable[str], stream_id: int | None
-) -> tuple[str | None, str | None, str | None]:
-    asked = arguments.texts(tags, "tags")
-    return (
-        arguments.duration(lease_s, "lease_s", positive=True),
-        arrays.of_texts(asked, "tags") if asked else None,  # null takes the engine's short ways
-        arguments.whole(stream_id, "stream_id", least=-arguments.BIGINT - 1, most=arguments.BIGINT),
-    )
-
-
 def sweep_terms(sweep: bool, floor: Floor | None) -> tuple[str, str | None, str | None]:
-    floor_at, floor_number = floor if floor is not None else (None, 0)
-    return (
-        arguments.flag(sweep, "sweep"),
-        "-infinity" if floor_at is None else arguments.moment(floor_at, "floor"),
-        arguments.whole(floor_number, "floor", least=0, most=arguments.BIGINT),
-    )
+    sweeps = arguments.flag(sweep, "sweep")
+    if floor is None:
+        return sweeps, "-infinity", "0"
+    number = arguments.whole(floor[1], "floor", least=0, most=arguments.BIGINT)
+    return sweeps, arguments.moment(floor[0], "floor"), number
 
 
 def _leased_jobs(answer: Rows) -> list[LeasedJob]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never, cast
@@ -28,9 +28,15 @@ from holdfast.domain.outcome import (
 from holdfast.errors import InvalidArgument
 from holdfast.store import arguments, arrays, rows
 from holdfast.store.arguments import Duration
-from holdfast.store.call import OWN_TRANSACTION, Call, Rows, statement
-from holdfast.store.calls.claiming import Floor, claim_waiting_job, lease_terms, sweep_terms
-from holdfast.store.values import Attendance, SettledAndClaimed, Settlement
+from holdfast.store.call import OWN_TRANSACTION, Call, Rows, Unread, statement
+from holdfast.store.calls.claiming import (
+    CLAIM_WAITING_JOB,
+    ClaimTerms,
+    Floor,
+    named_claim,
+    sweep_terms,
+)
+from holdfast.store.values import Attendance, ClaimedLater, SettledAndClaimed, Settlement
 
 SETTLE_JOBS: Final = statement(
     "settle_jobs",
@@ -51,7 +57,8 @@ SETTLE_JOBS: Final = statement(
 
 SETTLE_AND_CLAIM: Final = statement(
     "settle_and_claim",
-    f"kind, reason, state::text, {rows.CLAIMED_COLUMNS}",
+    # That a claimed job is RUNNING is known: to write it out would be a look into the catalog for each.
+    f"kind, reason, case kind when 'refused' then state::text end, {rows.CLAIMED_COLUMNS}",
     p_job_ids="text[]",
     p_operations="text[]",
     p_lease_ids="text[]",
@@ -114,18 +121,15 @@ def settle_jobs(
 
 def settle_and_claim(
     settlements: Iterable[Settlement],
-    worker_id: str,
-    queues: Iterable[str],
+    terms: ClaimTerms,
     limit: int,
     *,
-    lease_s: Duration = 30.0,
-    tags: Iterable[str] = (),
-    stream_id: int | None = None,
     sweep: bool = True,
     floor: Floor | None = None,
     waiting: str | None = None,
     attendance: Attendance | None = None,
     take_resources: bool = False,
+    meanwhile: Callable[[], None] | None = None,
     timeout_s: float | None = None,
 ) -> Call[SettledAndClaimed]:
     """Settle what is done and claim up to `limit` jobs, in one round trip and one commit.
@@ -136,42 +140,32 @@ def settle_and_claim(
 
     Whoever has nothing to settle and was told of a job that is `waiting` may name it: that saves a third
     of the time. Then it is not asked when the next job becomes due.
+
+    What was claimed is read from the answer when somebody looks at it: the next call may be sent before.
+    `meanwhile` is done as soon as this one is sent.
     """
     settled = list(settlements)
     if waiting is not None and not settled:
-        return _only_claiming(
-            claim_waiting_job(
-                waiting,
-                worker_id,
-                queues,
-                limit,
-                lease_s=lease_s,
-                tags=tags,
-                stream_id=stream_id,
-                sweep=sweep,
-                floor=floor,
-                timeout_s=timeout_s,
-            )
-        )
-    if any(
-        outcome is not COMPLETED and _moment(outcome, job_id) is not None for job_id, _, outcome in settled
-    ):
-        raise InvalidArgument("settle_and_claim takes delays, not moments: use settle_jobs for those")
-    terms = (
-        arguments.text(worker_id, "worker_id"),
-        arguments.queues(queues, "queues"),
-        arguments.whole(limit, "limit", least=0),
-        *lease_terms(lease_s, tags, stream_id),
+        parameters = named_claim(terms, waiting, limit, sweep=sweep, floor=floor)
+        return Call(CLAIM_WAITING_JOB, parameters, _only_claimed, idempotent=False, timeout_s=timeout_s)
+    for job_id, _, outcome in settled:
+        if outcome is not COMPLETED and _moment(outcome, job_id) is not None:
+            raise InvalidArgument("settle_and_claim takes delays, not moments: use settle_jobs for those")
+    claim = (
+        *terms.for_up_to(limit, least=0),
         *sweep_terms(sweep, floor),
+        *_attendance_terms(attendance),
+        arguments.flag(take_resources, "take_resources"),
     )
-    marks = (*_attendance_terms(attendance), arguments.flag(take_resources, "take_resources"))
     return Call(
         SETTLE_AND_CLAIM,
-        (*_columns(settled), *terms, *marks),
+        (*_columns(settled), *claim),
         _settled_and_claimed,
         idempotent=limit == 0 and _is_fenced(settled),
         timeout_s=timeout_s,
-        plainer=lambda: (*_columns(settled, bare=True), *terms, *marks),
+        plainer=lambda: (*_columns(settled, bare=True), *claim),
+        parse_unread=_claimed_unread,
+        meanwhile=meanwhile,
     )
 
 
@@ -301,11 +295,16 @@ def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
     return SettledAndClaimed(refused, claimed, next_due, next_due_in_s)
 
 
-def _only_claiming(call: Call[list[ClaimedJob]]) -> Call[SettledAndClaimed]:
-    def parse(answer: Rows) -> SettledAndClaimed:
-        return SettledAndClaimed([], call.parse(answer), None, None)
+def _claimed_unread(answer: Unread) -> SettledAndClaimed | None:
+    """If the first row is of a claimed job all are, because what was refused comes before."""
+    if answer.first != b"claimed":
+        return None
+    claimed = ClaimedLater(answer.count, lambda: _settled_and_claimed(answer.read()).claimed)
+    return SettledAndClaimed([], claimed, None, None)
 
-    return Call(call.statement, call.parameters, parse, idempotent=call.idempotent, timeout_s=call.timeout_s)
+
+def _only_claimed(answer: Rows) -> SettledAndClaimed:
+    return SettledAndClaimed([], rows.claimed_jobs(answer), None, None)
 
 
 def _bare(outcome: Outcome) -> Outcome:

@@ -1,0 +1,37 @@
+"""An answer that has arrived, on its way into the books (decision 14)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.queue.stream import OpenStream
+
+logger: Final = logging.getLogger("holdfast.queue")
+
+
+class Arrived:
+    """What a claim brought, to be entered: while the next call for the stream is under way, or at once.
+
+    To read and enter an answer takes Python as long as the server takes for half of the next one.
+    """
+
+    def __init__(self, enter: Callable[[], None], asked: int, stream: OpenStream) -> None:
+        self.asked: Final = asked
+        self.stream: Final = stream
+        self.is_lost = False
+        """Whether it could not be read: the database has to be asked what it was."""
+        self._enter = enter
+        self._is_entered = False
+
+    def enter(self) -> None:
+        """Read and enter it, unless that was done. Raises nothing."""
+        if self._is_entered:
+            return
+        self._is_entered = True
+        try:
+            self._enter()
+        except Exception:
+            logger.exception("what a claim brought cannot be read; the database is asked once more")
+            self.is_lost = True
