@@ -154,6 +154,20 @@ def test_a_floor_hides_what_stands_before_it_and_nothing_else(conn: Connection, 
     assert claimed(conn, "a", "b", limit=3, p_floor_at=floor) == ["a20", "b20", "a10"]
 
 
+@pytest.mark.parametrize("queues", [["a"], ["a", "b"]])
+def test_a_floor_of_one_priority_hides_nothing_of_another(
+    conn: Connection, clock: Clock, queues: list[str]
+) -> None:
+    now = clock.freeze()
+    for priority, seconds in [(0, 40), (5, 30), (5, 20), (0, 10)]:
+        at = now - timedelta(seconds=seconds)
+        submit(conn, f"{priority} {seconds}", queue="a", p_priority=priority, p_available_at=at)
+
+    floor = now - timedelta(seconds=20)
+    line = claimed(conn, *queues, limit=4, p_floor_at=floor, p_floor_priority=5)
+    assert line == ["5 20", "0 40", "0 10"]
+
+
 def test_an_immediate_retry_goes_behind_those_created_before_its_failure(
     conn: Connection, clock: Clock
 ) -> None:

@@ -130,7 +130,10 @@ def test_claim_and_settle_cost_the_same_however_long_a_snapshot_is_held(
 
 def beat(plans: Plans, floor: Floor) -> tuple[Reading, Reading, Floor]:
     """Claim 100 jobs as a busy worker does, from where the last claim began, and complete them."""
-    claim = "select * from holdfast.claim_jobs('w', '{line}', 100, 30, null, null, false, %s, %s)"
+    claim = (
+        "select * from holdfast.claim_jobs("
+        "'w', '{line}', 100, 30, null, null, false, %s, %s, p_floor_priority => 0)"
+    )
     held = (
         "select job_id, lease_id, available_at, number from holdfast.jobs_with_status where state = 'RUNNING'"
     )

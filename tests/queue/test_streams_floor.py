@@ -54,10 +54,29 @@ def test_a_busy_line_claims_from_where_its_last_claim_began(
             for _ in range(4):
                 (job,) = next(stream)
                 queue.complete_job(job.id, lease_id=job.lease_id)
-                taken.append((job.available_at, _number(table, job.id)))
+                taken.append((job.priority, job.available_at, _number(table, job.id)))
 
     assert floors[0] is None
     assert floors[1:4] == taken[:3]
+
+
+@pytest.mark.parametrize("capacity", [1, 2])
+def test_a_busy_line_keeps_to_the_priorities_of_older_jobs(
+    database: str, floors: list[Floor | None], capacity: int
+) -> None:
+    priorities = [10, 15, 11, 15, 7, 12, 12, 19]
+    with SyncQueue(database, poll=600) as queue:
+        for place, priority in enumerate(priorities):
+            queue.enqueue_job(Job(f"job {place}", priority=priority))
+        taken: list[int] = []
+        with queue.stream_jobs("me", max_assigned_jobs=capacity) as stream:
+            while len(taken) < len(priorities):
+                batch = next(stream)
+                taken += [job.priority for job in batch]
+                queue.complete_jobs([(job.id, None) for job in batch])
+
+    assert taken == sorted(priorities, reverse=True)
+    assert any(floors), "no claim had a floor, so nothing was tested"
 
 
 def test_what_stands_before_the_floor_is_found_though_the_line_stays_busy(

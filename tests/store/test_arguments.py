@@ -14,7 +14,7 @@ from holdfast.domain.job import NewJob
 from holdfast.domain.outcome import Completed, Failed, Requeued, Rescheduled
 from holdfast.errors import InvalidArgument
 from holdfast.store import SyncStore
-from holdfast.store.calls.claiming import claim_terms
+from holdfast.store.calls.claiming import Floor, claim_terms
 
 NOWHERE = SyncStore("postgresql://127.0.0.1:1/nowhere")
 NAIVE = datetime(2026, 1, 1)
@@ -67,7 +67,7 @@ FLAGS: dict[str, Callable[[Any], object]] = {
 
 MOMENTS: dict[str, Callable[[Any], object]] = {
     "available_at": lambda bad: NOWHERE.requeue_job("j1", bad),
-    "floor": lambda bad: NOWHERE.claim_jobs("w", ["default"], floor=(bad, 1)),
+    "floor": lambda bad: NOWHERE.claim_jobs("w", ["default"], floor=Floor(0, bad, 1)),
     r"jobs\[0\].available_at": lambda bad: NOWHERE.submit_jobs([NewJob(available_at=bad)]),
     r"jobs\[0\].expires_at": lambda bad: NOWHERE.submit_jobs([NewJob(expires_at=bad)]),
 }

@@ -26,7 +26,7 @@ from holdfast.domain.states import JobState, Status
 from holdfast.errors import InvalidArgument, JobExists, JobNotFound, LeaseLost, WrongState
 from holdfast.store import CancelledJobs, Hold, JobStats, Store, SyncStore, arrays
 from holdfast.store.calls import settling, submitting
-from holdfast.store.calls.claiming import claim_terms
+from holdfast.store.calls.claiming import Floor, claim_terms
 from tests.clock import Clock
 
 FULL = NewJob(
@@ -131,7 +131,9 @@ def test_a_claim_may_begin_at_a_floor(store: SyncStore) -> None:
     first, second = store.claim_jobs("w", ["default"], 2, sweep=False, stream_id=7)
     store.release_job(first.job_id)
 
-    later = store.claim_jobs("w", ["default"], 1, floor=(second.available_at, second.number))
+    later = store.claim_jobs(
+        "w", ["default"], 1, floor=Floor(second.priority, second.available_at, second.number)
+    )
 
     assert [job.job_id for job in later] == ["j3"]
 

@@ -644,10 +644,10 @@ create function cancel_job(p_job_id text, p_worker_id text, p_reason text DEFAUL
 create function cancel_jobs(p_tags text[] DEFAULT NULL::text[], p_job_ids text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_reason text DEFAULT NULL::text)
   returns TABLE(job_id text, cancelled boolean, state job_state)
   language plpgsql volatile security definer set search_path from current;
-create function claim_jobs(p_worker_id text, p_queues text[], p_limit integer DEFAULT 1, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0, p_take_resources boolean DEFAULT false)
+create function claim_jobs(p_worker_id text, p_queues text[], p_limit integer DEFAULT 1, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0, p_take_resources boolean DEFAULT false, p_floor_priority integer DEFAULT NULL::integer)
   returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text)
   language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
-create function claim_waiting_job(p_job_id text, p_worker_id text, p_queues text[], p_limit integer DEFAULT 1, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0)
+create function claim_waiting_job(p_job_id text, p_worker_id text, p_queues text[], p_limit integer DEFAULT 1, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0, p_floor_priority integer DEFAULT NULL::integer)
   returns TABLE(job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text)
   language plpgsql volatile security definer set plan_cache_mode=force_generic_plan set search_path from current;
 create function cleanup_expired_jobs(p_ttl_seconds double precision, p_limit integer DEFAULT NULL::integer)
@@ -788,7 +788,7 @@ create function set_trace(p_enabled boolean)
 create function set_trace_level(p_level text)
   returns text
   language plpgsql volatile security definer set search_path from current;
-create function settle_and_claim(p_job_ids text[], p_operations text[], p_lease_ids text[], p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0, p_listener bigint DEFAULT NULL::bigint, p_waits_seconds double precision DEFAULT NULL::double precision, p_present_seconds double precision DEFAULT NULL::double precision, p_own_transaction boolean DEFAULT false, p_take_resources boolean DEFAULT false)
+create function settle_and_claim(p_job_ids text[], p_operations text[], p_lease_ids text[], p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0, p_listener bigint DEFAULT NULL::bigint, p_waits_seconds double precision DEFAULT NULL::double precision, p_present_seconds double precision DEFAULT NULL::double precision, p_own_transaction boolean DEFAULT false, p_take_resources boolean DEFAULT false, p_floor_priority integer DEFAULT NULL::integer)
   returns TABLE(kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text, reason text, state job_state)
   language plpgsql volatile security definer set search_path from current;
 create function settle_jobs(p_job_ids text[], p_operations text[], p_lease_ids text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_stream_id bigint DEFAULT NULL::bigint, p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[])
@@ -840,8 +840,8 @@ grant execute on routine archive_retention() to holdfast_admin;
 grant execute on routine cancel_expired_jobs(double precision,integer) to holdfast_admin;
 grant execute on routine cancel_job(text,text,text) to holdfast_admin;
 grant execute on routine cancel_jobs(text[],text[],text,text) to holdfast_admin;
-grant execute on routine claim_jobs(text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint,boolean) to holdfast_admin;
-grant execute on routine claim_waiting_job(text,text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint) to holdfast_admin;
+grant execute on routine claim_jobs(text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint,boolean,integer) to holdfast_admin;
+grant execute on routine claim_waiting_job(text,text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint,integer) to holdfast_admin;
 grant execute on routine cleanup_expired_jobs(double precision,integer) to holdfast_admin;
 grant execute on routine clear_crash_concern(text,text,text) to holdfast_admin;
 grant execute on routine complete_job(text,text,text,jsonb) to holdfast_admin;
@@ -888,7 +888,7 @@ grant execute on routine set_queue_limit(text,integer) to holdfast_admin;
 grant execute on routine set_resource_capacity(text,integer) to holdfast_admin;
 grant execute on routine set_trace(boolean) to holdfast_admin;
 grant execute on routine set_trace_level(text) to holdfast_admin;
-grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint,bigint,double precision,double precision,boolean,boolean) to holdfast_admin;
+grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint,bigint,double precision,double precision,boolean,boolean,integer) to holdfast_admin;
 grant execute on routine settle_jobs(text[],text[],text[],text,jsonb[],bytea[],text[],text[],double precision[],boolean[],bigint,timestamp with time zone[]) to holdfast_admin;
 grant execute on routine stop_job(text,text,text,text) to holdfast_admin;
 grant execute on routine stop_job_with_retry(text,text,text,text,text) to holdfast_admin;
@@ -942,8 +942,8 @@ grant select on migrations to holdfast_worker;
 grant execute on routine acknowledge_cancellation(text,boolean,text,text) to holdfast_worker;
 grant execute on routine acquire_resources(text,text[],text,text) to holdfast_worker;
 grant execute on routine archive_retention() to holdfast_worker;
-grant execute on routine claim_jobs(text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint,boolean) to holdfast_worker;
-grant execute on routine claim_waiting_job(text,text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint) to holdfast_worker;
+grant execute on routine claim_jobs(text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint,boolean,integer) to holdfast_worker;
+grant execute on routine claim_waiting_job(text,text,text[],integer,double precision,text[],bigint,boolean,timestamp with time zone,bigint,integer) to holdfast_worker;
 grant execute on routine complete_job(text,text,text,jsonb) to holdfast_worker;
 grant execute on routine crash_concern_threshold() to holdfast_worker;
 grant execute on routine extend_lease(text,text,text,integer) to holdfast_worker;
@@ -965,7 +965,7 @@ grant execute on routine requeue_job(text,timestamp with time zone,text,text,tex
 grant execute on routine reschedule_job(text,text,text,text,text[],timestamp with time zone,jsonb,text,jsonb) to holdfast_worker;
 grant execute on routine resource_capacity(text) to holdfast_worker;
 grant execute on routine retry_later(text,timestamp with time zone,text,text,text,double precision) to holdfast_worker;
-grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint,bigint,double precision,double precision,boolean,boolean) to holdfast_worker;
+grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint,bigint,double precision,double precision,boolean,boolean,integer) to holdfast_worker;
 grant execute on routine settle_jobs(text[],text[],text[],text,jsonb[],bytea[],text[],text[],double precision[],boolean[],bigint,timestamp with time zone[]) to holdfast_worker;
 grant execute on routine stop_job(text,text,text,text) to holdfast_worker;
 grant execute on routine stop_job_with_retry(text,text,text,text,text) to holdfast_worker;

@@ -17,7 +17,7 @@ import threading
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from time import monotonic
 from typing import Final
@@ -428,6 +428,10 @@ class Feeding(ABC):
         self.hand_back(stream)
 
 
-def _beginning_of(claimed: Iterable[ClaimedJob]) -> Floor | None:
-    """The place in line of the first of these jobs, by due time and number."""
-    return min([(job.available_at, job.number) for job in claimed], default=None)
+def _beginning_of(claimed: Sequence[ClaimedJob]) -> Floor | None:
+    """The first place of these jobs among those of the priority that the next claim goes on with."""
+    if not claimed:
+        return None
+    priority = claimed[-1].priority
+    first = min([(job.available_at, job.number) for job in claimed if job.priority == priority])
+    return Floor(priority, *first)

@@ -21,7 +21,7 @@ BEAT = (
     "p_lease_ids => %s::text[], p_results => {results}, p_messages => null, p_delays => {delays}, "
     "p_worker_id => 'w', p_queues => '{{{queues}}}', p_limit => {limit}, p_lease_seconds => 30, "
     f"p_tags => {{tags}}, p_stream_id => {STREAM}, "
-    "p_sweep => {sweep}, p_floor_at => {floor}, p_floor_id => 0)"
+    "p_sweep => {sweep}, p_floor_at => {floor}, p_floor_id => 0, p_floor_priority => 0)"
 )
 SETTLE = (
     "select * from holdfast.settle_jobs(p_job_ids => %s::text[], p_operations => {operations}, "
@@ -186,6 +186,11 @@ def claims(count: int) -> dict[str, Call]:
         "claim for a stream": shape("line", f", p_stream_id => {STREAM}"),
         "claim from a floor with a number": shape("line", floor),
         "claim of three queues from a floor": shape("line,second,tagged", floor),
+        "claim from a floor of its priority": shape("line", f"{floor}, p_floor_priority => 0"),
+        "claim from a floor of another priority": shape("line", f"{floor}, p_floor_priority => 1"),
+        "claim of three queues from a floor of their priority": shape(
+            "line,second,tagged", f"{floor}, p_floor_priority => 0"
+        ),
         "claim of three queues by a tag": shape("tagged,nothing,family", ", p_tags => '{common}'"),
         "claim of a queue named twice": shape("line,line", ""),
         "claim of free keys": shape("free", "", keyed(count, claims=False)),

@@ -287,7 +287,7 @@ end $$;
 
 -- Claim for a worker or a stream: highest priority first, then by due time, then by number. Sweeps overdue leases first unless
 -- told not to (a busy worker does it once a second). A floor is a worker's own memory of where the line begins: jobs before it
--- are passed over. Guard: what makes a job eligible is tested under the row lock; locked jobs are skipped, never waited for.
+-- are passed over, if they have its priority; null: whatever they have. Guard: what makes a job eligible is tested under the row lock; locked jobs are skipped, never waited for.
 -- p_take_resources: jobs that take one resource get it with the claim, if it is free; whoever claims has to look.
 create or replace function claim_jobs(
   p_worker_id text,
@@ -299,7 +299,8 @@ create or replace function claim_jobs(
   p_sweep boolean default true,
   p_floor_at timestamptz default '-infinity',
   p_floor_id bigint default 0,
-  p_take_resources boolean default false
+  p_take_resources boolean default false,
+  p_floor_priority integer default null
 ) returns table (
   job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[],
   attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb,
@@ -430,7 +431,9 @@ begin
       v_place := 1;
       v_level := null;
       if cardinality(v_queues) > 1 then
-        v_share := _shares(v_queues, v_priority, v_room, v_threshold, p_tags, p_floor_at, p_floor_id);
+        v_share := _shares(
+          v_queues, v_priority, v_room, v_threshold, p_tags,
+          case when p_floor_priority <> v_priority then '-infinity' else p_floor_at end, p_floor_id);
       end if;
     end if;
 
@@ -458,7 +461,8 @@ begin
         where job.queue = v_queues[v_place]
           and job.priority = v_priority
           and job.available_at <= v_now
-          and (job.available_at, job.id) >= (p_floor_at, p_floor_id)
+          and (job.available_at, job.id)
+            >= (case when p_floor_priority <> v_priority then '-infinity' else p_floor_at end, p_floor_id)
           and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
           and job.waiting_on = 0
           and job.consecutive_expirations < v_threshold
@@ -581,7 +585,8 @@ create or replace function claim_waiting_job(
   p_stream_id bigint default null,
   p_sweep boolean default true,
   p_floor_at timestamptz default '-infinity',
-  p_floor_id bigint default 0
+  p_floor_id bigint default 0,
+  p_floor_priority integer default null
 ) returns table (
   job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[],
   attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb,
@@ -644,7 +649,8 @@ begin
   return query
     select *
     from claim_jobs(
-      p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id);
+      p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id,
+      p_floor_priority => p_floor_priority);
 end $$;
 
 -- Seed 003: lease ready jobs whose need is among the worker's capabilities. With notify on, a call that finds nothing leaves

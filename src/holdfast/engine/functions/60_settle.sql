@@ -392,7 +392,8 @@ create or replace function settle_and_claim(
   p_waits_seconds double precision default null,
   p_present_seconds double precision default null,
   p_own_transaction boolean default false,
-  p_take_resources boolean default false
+  p_take_resources boolean default false,
+  p_floor_priority integer default null
 ) returns table (
   kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer,
   tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision,
@@ -442,7 +443,7 @@ begin
         'RUNNING'::job_state
       from claim_jobs(
         p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id,
-        p_take_resources) as job;
+        p_take_resources, p_floor_priority) as job;
     if found then
       if p_present_seconds is not null and p_listener is not null then
         perform _attend(p_listener, p_queues, 0, p_present_seconds);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from holdfast.domain.job import ClaimedJob
 from holdfast.store import arguments, arrays, rows
@@ -13,8 +13,13 @@ from holdfast.store.arguments import Duration
 from holdfast.store.call import Call, Parameter, Rows, only_value, statement
 from holdfast.store.values import LeasedJob
 
-Floor: TypeAlias = tuple[datetime, int]
-"""`available_at` and `number` of a job: a worker's memory of where the line begins."""
+
+class Floor(NamedTuple):
+    """A worker's memory of where the line begins: the place of a job among those of its priority."""
+
+    priority: int
+    available_at: datetime
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ _CLAIM_TERMS: Final = {
     "p_sweep": "boolean",
     "p_floor_at": "timestamptz",
     "p_floor_id": "bigint",
+    "p_floor_priority": "integer",
 }
 CLAIM_JOBS: Final = statement("claim_jobs", rows.CLAIMED_COLUMNS, **_CLAIM_TERMS, p_take_resources="boolean")
 CLAIM_WAITING_JOB: Final = statement(
@@ -97,8 +103,9 @@ def claim_jobs(
 ) -> Call[list[ClaimedJob]]:
     """Claim up to `limit` jobs that have all these tags: by priority, then by due time, then as submitted.
 
-    Overdue leases are swept first unless `sweep` is false; jobs before `floor` are not looked for. With
-    `take_resources` jobs that take one resource get it if it is free, and whoever claims has to look.
+    Overdue leases are swept first unless `sweep` is false; jobs before `floor`, of its priority, are not
+    looked for. With `take_resources` jobs that take one resource get it if it is free, and whoever claims has
+    to look.
 
     It is not repeated when its answer is lost: what it claimed comes back when the leases lapse.
     """
@@ -177,12 +184,17 @@ def jobs_of_stream(stream_id: int, *, timeout_s: float | None = None) -> Call[li
     return Call(JOBS_OF_STREAM, parameters, rows.claimed_jobs, idempotent=True, timeout_s=timeout_s)
 
 
-def sweep_terms(sweep: bool, floor: Floor | None) -> tuple[str, str | None, str | None]:
+def sweep_terms(sweep: bool, floor: Floor | None) -> tuple[str, str | None, str | None, str | None]:
     sweeps = arguments.flag(sweep, "sweep")
     if floor is None:
-        return sweeps, "-infinity", "0"
-    number = arguments.whole(floor[1], "floor", least=0, most=arguments.BIGINT)
-    return sweeps, arguments.moment(floor[0], "floor"), number
+        return sweeps, "-infinity", "0", None
+    priority, available_at, number = floor
+    return (
+        sweeps,
+        arguments.moment(available_at, "floor"),
+        arguments.whole(number, "floor", least=0, most=arguments.BIGINT),
+        arguments.whole(priority, "floor", least=-arguments.INTEGER - 1, most=arguments.INTEGER),
+    )
 
 
 def _leased_jobs(answer: Rows) -> list[LeasedJob]:

@@ -77,6 +77,7 @@ SETTLE_AND_CLAIM: Final = statement(
     p_sweep="boolean",
     p_floor_at="timestamptz",
     p_floor_id="bigint",
+    p_floor_priority="integer",
     p_listener="bigint",
     p_waits_seconds="double precision",
     p_present_seconds="double precision",
