@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -50,6 +51,20 @@ async def test_what_a_handler_returns_after_its_timeout_does_not_count(hf: Holdf
     assert job.state is JobState.FAILED_RETRY
     assert job.result is None
     assert "timed out after 0.2 s" in (job.error_message or "")
+
+
+async def test_a_handler_that_blocks_the_loop_for_longer_than_its_timeout_is_failed_when_it_lets_go(
+    hf: Holdfast,
+) -> None:
+    @hf.task(name="block", timeout=0.1)
+    async def block() -> str:
+        time.sleep(0.3)  # noqa: ASYNC251
+        return "too late"
+
+    job = await run_one(hf, await block.aenqueue())
+
+    assert (job.state, job.attempts, job.result) == (JobState.FAILED_RETRY, 1, None)
+    assert job.error_message == "TimedOut: timed out after 0.1 s"
 
 
 async def test_a_thread_that_exceeds_its_timeout_holds_slot_and_resources_until_it_ends(hf: Holdfast) -> None:

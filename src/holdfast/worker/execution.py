@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -47,6 +48,7 @@ class Execution:
     """Whether its worker has stopped waiting for it: what it still says does not count."""
     _stopper: Callable[[], object] | None = None
     _timer: asyncio.TimerHandle | None = None
+    _until = inf
 
     def __init__(self, crew: Crew, stream: OpenStream, job: ClaimedJob) -> None:
         self._crew = crew
@@ -84,6 +86,13 @@ class Execution:
         """Wait for it no more; what is to be written down, None if nothing."""
         self.abandoned = True
         return self.outcome or endings.given_up(self.context.stop, self.timeout_s, self._judge)
+
+    def resume(self, job: ClaimedJob) -> bool:
+        """Go on under a new lease of the job. False: it is being stopped, or has lost its resources."""
+        if self.context.stop is not None or (job.resource_keys and not job.holds_resources):
+            return False
+        self.job = self.context.job = job
+        return True
 
     def stop(self, why: Stop) -> None:
         """Ask the handler to stop. The first reason stays, except that a lost job is lost."""
@@ -128,6 +137,8 @@ class Execution:
             self._stopper = None
             if me is not None and self.context.stop is not None:
                 me.uncancel()
+            if self._timer is not None and self.context.stop is None and monotonic() > self._until:
+                self.context.stop = Stop.TIMED_OUT  # it has kept the loop from telling it
         return _returned(task, value)
 
     async def _take_resources(self) -> Outcome | None:
@@ -179,6 +190,7 @@ class Execution:
         """The time a handler has counts from its start: not from the claim, nor from that of a process."""
         if self.timeout_s is not None and self._timer is None:
             self.context.deadline = datetime.now(UTC) + timedelta(seconds=self.timeout_s)
+            self._until = monotonic() + self.timeout_s
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self.timeout_s, self.stop, Stop.TIMED_OUT)
 
