@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast import Job, Queue, SyncQueue
+from holdfast.queue.feeding import Feeding
 from tests.clock import Clock
 from tests.queue.streaming import Face, Table, jobs, numbered, until
 
@@ -206,6 +207,47 @@ def test_what_another_worker_took_over_is_lost(side: Face, database: str, table:
     until(lambda: lost)
     assert lost == ["a"]
     assert reader.held == 0
+
+
+def test_what_another_worker_took_over_and_completed_is_lost(
+    side: Face, database: str, table: Table, clock: Clock
+) -> None:
+    """It is done, but not by this handler, which still runs: nothing it does counts."""
+    queue = side.open(database, poll=600, lease=600)
+    queue.enqueue_job(Job("a"))
+    reader = side.stream(queue)
+    lost: list[str] = []
+    reader.stream.on_lost(lost.append)
+    reader.read()
+
+    table.say("select holdfast.set_notify(false)")
+    clock.advance(601)
+    table.take_over("a")
+    lease_id = table.say("select lease_id from holdfast.jobs_with_status where job_id = 'a'")
+    table.say("select ok from holdfast.settle_jobs(array['a'], array['complete'], array[%s])", lease_id)
+    clock.thaw()
+    table.say("select holdfast._notify_freed()")
+
+    until(lambda: lost)
+    assert lost == ["a"]
+    assert reader.held == 0
+
+
+@pytest.mark.parametrize("verb", ["mark_worker_unresponsive", "reset_running_jobs"])
+def test_what_its_own_queue_takes_away_is_heard_of_at_once_without_signals(
+    side: Face, database: str, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.setattr(Feeding, "on_freed", lambda self, callback: lambda: None)
+    queue = side.open(database, poll=600, lease=600)
+    queue.enqueue_job(Job("a"))
+    reader = side.stream(queue, "me")
+    (first,) = reader.read()
+
+    assert getattr(queue, verb)(*(["me"] if verb == "mark_worker_unresponsive" else [])) == 1
+
+    (again,) = reader.read()
+    assert again.id == "a"
+    assert again.lease_id != first.lease_id
 
 
 def test_a_callback_that_raises_is_logged_and_hurts_nobody(

@@ -145,6 +145,26 @@ def test_a_worker_stopped_past_its_lease_learns_that_its_job_is_taken(
     assert [int(note[1]) for note in notes.of("cancelled")] == [sleeper.pid, other.pid]
 
 
+@pytest.mark.parametrize("task", [app.linger, app.linger_in_thread, app.linger_in_process])
+def test_a_worker_stopped_past_its_lease_goes_on_with_a_job_that_nobody_has_taken(
+    on: str, conn: psycopg.Connection[Any], notes: Notes, hire: Hire, task: Any
+) -> None:
+    """It claims the job anew as soon as it wakes up, and must not run it a second time beside the first."""
+    worker = hire(on, {"default": 3}, lease=1)
+    worker.wait_until_ready()
+    handle = task.enqueue(str(notes.path), 4.0)
+    eventually(lambda: notes.of("began"))
+    worker.signal(signal.SIGSTOP)
+    lapsed = "select lease_expires_at < clock_timestamp() - interval '0.3 s' from holdfast.jobs_with_status"
+    eventually(lambda: conn.execute(lapsed).fetchone() == (True,))
+    worker.signal(signal.SIGCONT)
+    eventually(lambda: handle.state() is JobState.COMPLETED)
+
+    assert len(notes.of("began")) == len(notes.of("ended")) == 1
+    assert handle.info().attempts == 0
+    assert worker.events("job.lost") == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_under_load_finishes_what_runs_and_loses_nothing(
     on: str, conn: psycopg.Connection[Any], notes: Notes, hire: Hire, number: signal.Signals

@@ -48,6 +48,9 @@ class Entry:
     settling_at: float = -inf
     """When somebody last set out to settle it through this queue (monotonic)."""
 
+    is_doubted: bool = False
+    """Whether it was said once that somebody has claimed it anew, who may be its own stream."""
+
     def is_settling(self, now: float) -> bool:
         return now - self.settling_at < SETTLING_S
 
@@ -98,15 +101,15 @@ class Book:
 
     def assign(
         self, jobs: Iterable[Leased], now: float, *, is_news: bool = True, asked: int | None = None
-    ) -> list[str]:
-        """Enter what a claim brought; return jobs that were held under an older lease until now.
+    ) -> list[Entry]:
+        """Enter what a claim brought; return the entries of jobs held under an older lease until now.
 
         A job that is settled here was not taken from anybody, so it is not among them. What is no news was
         claimed a while ago: it is looked at before it is delivered. `asked` is what that claim had reserved;
         without it no claim has anything reserved from now on.
         """
         self.asked = 0 if asked is None else self.asked - asked
-        superseded: list[str] = []
+        superseded: list[Entry] = []
         for job in jobs:
             job_id, lease_id = job.id, job.lease_id or ""
             old = self.entries.get(job_id) or self.lapsed.get(job_id)
@@ -115,11 +118,18 @@ class Book:
             if old is not None:
                 self.free(job_id)
                 if old.delivered and not old.is_settling(now):
-                    superseded.append(job_id)
+                    superseded.append(old)
             entry = Entry(job, lease_id, now if is_news else -inf)
             self.entries[job_id] = entry
             self.waiting[job_id] = entry
         return superseded
+
+    def resume(self, job_id: str) -> str:
+        """Deliver a job no more, because its reader has it already; its lease."""
+        self.waiting.pop(job_id, None)
+        entry = self.entries[job_id]
+        entry.delivered = True
+        return entry.lease_id
 
     def adopt(self, job: Leased, now: float, *, cancelling: bool) -> None:
         """Enter a job that its reader has already, from an earlier stream."""

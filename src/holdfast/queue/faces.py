@@ -57,7 +57,7 @@ class _Face:
         """Call this with a job's id when a delivered job is not this stream's any more: stop, nothing counts.
 
         That is when it was taken over after its lease lapsed, or handed back or ended by somebody else,
-        unless it was completed.
+        unless that completed it while it was this stream's.
         """
         self._refuse_if_ended()
         self._stream.on_lost(callback)

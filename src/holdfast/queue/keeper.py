@@ -192,6 +192,9 @@ class Keeper:
                 news.add(stream)
         for stream in news:
             self._on_news(stream)
+        for stream in {stream for stream, _, _ in holdings if stream.has_doubts}:
+            stream.has_doubts = False
+            self.look()
 
     def _forget_those_over(self, streams: list[OpenStream]) -> None:
         over = [stream for stream in streams if stream.is_over]

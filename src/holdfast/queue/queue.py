@@ -326,11 +326,11 @@ class Queue(QueueBase[Store]):
 
         Answers how many. They keep assignee and lease, so that a late result is taken until the next claim.
         """
-        return await self._run(verbs.mark_worker_unresponsive(assignee_id))
+        return await self._run(verbs.mark_worker_unresponsive(self._streams, assignee_id))
 
     async def reset_running_jobs(self) -> int:
         """Take every held job away from whoever holds it, after everything was down; answer how many."""
-        return await self._run(verbs.reset_running_jobs())
+        return await self._run(verbs.reset_running_jobs(self._streams))
 
     async def list_stuck_jobs(self, stale: Duration, *, limit: int = MOST_LISTED) -> list[Job]:
         """List held jobs whose last claim or extension is longer ago than this, the oldest first."""

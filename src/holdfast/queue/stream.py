@@ -67,6 +67,10 @@ class OpenStream:
         """Done when everything that was not delivered is handed back, or given up: whether it all worked."""
         self.unsure = False
         """Whether a call for it was lost on the way, so that nobody knows what it did. The feeder's own."""
+        self.has_doubts = False
+        """Whether the keeper is to ask again about a job, soon. The keeper's own."""
+        self.resumed: set[str] = set()
+        """Jobs delivered anew that a worker may not have let go of; see `take_resumed`."""
         self._owners = owners.by_job
         self._lock = owners.lock
         self._book = Book(terms.capacity)
@@ -277,22 +281,50 @@ class OpenStream:
         """
         formers: set[OpenStream] = set()
         lost: list[tuple[OpenStream, str]] = []
+        now = monotonic()
         with self._lock:
             for job in jobs:
                 former = self._owners.get(job.id, self)
                 if former is not self:
                     formers.add(former)
                     entry = former._book.free(job.id)
-                    if entry is not None and entry.delivered and not entry.is_settling(monotonic()):
+                    if entry is not None and entry.delivered and not entry.is_settling(now):
                         lost.append((former, job.id))
-            superseded = self._book.assign(jobs, monotonic(), is_news=is_news, asked=asked)
-            lost += [(self, job_id) for job_id in superseded]
+            superseded = self._book.assign(jobs, now, is_news=is_news, asked=asked)
+            lost += [(self, old.job.id) for old in superseded if not self._resumes(old, now)]
             self._owners.update(dict.fromkeys([job.id for job in jobs], self))
         for stream, job_id in lost:
             stream._call(stream._on_lost, job_id)
         if jobs:
             self._wake_reader()
         return formers
+
+    def _resumes(self, old: Entry, now: float) -> bool:
+        """Whether a job that was claimed anew is one that this worker has not let go of.
+
+        Its lease had lapsed and nobody else has claimed it since: what is being done, or is done already,
+        counts under the new lease. If somebody took it away from a worker whose leases are kept, it is to be
+        done anew.
+        """
+        if not self._has_lapsed(old, now):
+            return False
+        job_id = old.job.id
+        done = [report[:2] == (job_id, old.lease_id) for report in self._reports]
+        if any(done):
+            lease_id = self._book.resume(job_id)
+            self._reports = [
+                (job_id, lease_id, report[2]) if is_done else report
+                for report, is_done in zip(self._reports, done, strict=True)
+            ]
+        else:
+            self.resumed.add(job_id)
+        return True
+
+    def take_resumed(self) -> set[str]:
+        """Jobs claimed anew of which this worker may not have let go: see `_resumes`."""
+        with self._lock:
+            resumed, self.resumed = self.resumed, set()
+        return resumed
 
     def unwanted(self) -> list[Entry]:
         """What must be handed back now: what was withdrawn in time; at the end, all that waits."""
@@ -386,6 +418,8 @@ class OpenStream:
                 return self.cancelling(job_id)
             case Hold.LAPSED:
                 return self._hear_lapsed(job_id, lease_id, is_swept=extension.state not in HELD)
+            case Hold.TAKEN if self._may_be_ours_again(job_id, lease_id):
+                return False
             case Hold.TAKEN | Hold.ENDED:
                 with self._lock:
                     leave = self._book.forfeit if extension.slot_forfeited else self._book.free
@@ -393,10 +427,28 @@ class OpenStream:
                     self._disown(entry)
                 if entry is None:
                     return False
-                known = extension.state is JobStatus.COMPLETED or entry.is_settling(monotonic())
-                if entry.delivered and not known:
+                # What somebody completed under this lease is done; under another, it is done twice.
+                is_done = extension.hold is Hold.ENDED and extension.state is JobStatus.COMPLETED
+                if entry.delivered and not (is_done or entry.is_settling(monotonic())):
                     self._call(self._on_lost, job_id)
                 return True
+
+    def _may_be_ours_again(self, job_id: str, lease_id: str) -> bool:
+        """Whether the one who has claimed a job may be this worker, whose own claim is not entered yet.
+
+        That is so for a moment after a worker whose leases have lapsed woke up: ask a second time.
+        """
+        with self._lock:
+            entry = self._book.find(job_id)
+            if entry is None or entry.lease_id != lease_id or entry.is_doubted:
+                return False
+            if self._has_lapsed(entry, monotonic()):
+                self.has_doubts = entry.is_doubted = True
+            return entry.is_doubted
+
+    def _has_lapsed(self, entry: Entry, now: float) -> bool:
+        """Whether nobody could keep a worker's job: its process slept, or the database was away."""
+        return self.terms.for_worker and entry.seen_at <= now - self.terms.lease_s
 
     def _hear_extended(self, job_id: str, lease_id: str) -> None:
         with self._lock:

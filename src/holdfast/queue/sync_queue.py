@@ -308,11 +308,11 @@ class SyncQueue(QueueBase[SyncStore]):
 
         Answers how many. They keep assignee and lease, so that a late result is taken until the next claim.
         """
-        return self._run(verbs.mark_worker_unresponsive(assignee_id))
+        return self._run(verbs.mark_worker_unresponsive(self._streams, assignee_id))
 
     def reset_running_jobs(self) -> int:
         """Take every held job away from whoever holds it, after everything was down; answer how many."""
-        return self._run(verbs.reset_running_jobs())
+        return self._run(verbs.reset_running_jobs(self._streams))
 
     def list_stuck_jobs(self, stale: Duration, *, limit: int = MOST_LISTED) -> list[Job]:
         """List held jobs whose last claim or extension is longer ago than this, the oldest first."""

@@ -82,12 +82,16 @@ def revive_job(job_id: str) -> Steps[None]:
     yield from ask(cancelling.revive_job(job_id))
 
 
-def mark_worker_unresponsive(assignee_id: WorkerId) -> Steps[int]:
-    return (yield from ask(leasing.mark_worker_unresponsive(checks.worker(assignee_id, "assignee_id"))))
+def mark_worker_unresponsive(holdings: Holdings, assignee_id: WorkerId) -> Steps[int]:
+    found = yield from ask(leasing.mark_worker_unresponsive(checks.worker(assignee_id, "assignee_id")))
+    holdings.unclear()  # some may have been its own streams', and there may be no signals
+    return found
 
 
-def reset_running_jobs() -> Steps[int]:
-    return (yield from ask(leasing.reset_running_jobs()))
+def reset_running_jobs(holdings: Holdings) -> Steps[int]:
+    found = yield from ask(leasing.reset_running_jobs())
+    holdings.unclear()
+    return found
 
 
 def get_job(job_id: str) -> Steps[Job]:

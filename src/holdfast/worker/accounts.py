@@ -70,6 +70,10 @@ class Accounts:
             extra={"event": "job.lost", **self._about(job)},
         )
 
+    def resumed(self, job: ClaimedJob) -> None:
+        """The lease of a job that is running here had lapsed, and nobody else has claimed it since."""
+        logger.info("the lease of job %s had lapsed; its handler goes on under a new one", job.job_id)
+
     def refused(self, job_id: str, outcome: Outcome, reason: str) -> None:
         """What was to be written down of a job does not count."""
         self._metrics.count("jobs.lost")

@@ -148,6 +148,9 @@ class Crew:
             await self._arrived.wait()
 
     def _start(self, stream: OpenStream, jobs: list[ClaimedJob]) -> None:
+        if stream.resumed:
+            resumed = stream.take_resumed()
+            jobs = [job for job in jobs if not (job.job_id in resumed and self.roster.resume(job))]
         executions = [Execution(self, stream, job) for job in jobs]
         self.roster.enter(executions)
         works = map(Execution.run, executions)

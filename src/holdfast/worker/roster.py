@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.worker.endings import Stop
 
 if TYPE_CHECKING:
+    from holdfast.domain.job import ClaimedJob
     from holdfast.worker.accounts import Accounts
     from holdfast.worker.execution import Execution
 
@@ -45,6 +46,20 @@ class Roster:
             if job_id in running:
                 self._supersede(running[job_id])
             running[job_id] = execution
+
+    def resume(self, job: ClaimedJob) -> bool:
+        """Let the execution of a job go on whose lease had lapsed, under the new one. False: begin anew."""
+        former = self._running.get(job.job_id)
+        if former is None:
+            return False
+        if former.resume(job):
+            self._accounts.resumed(job)
+            return True
+        self._former.add(former)
+        del self._running[job.job_id]
+        if former.context.stop is not Stop.LOST:
+            self._stop_lost(former)
+        return False
 
     def leave(self, execution: Execution) -> None:
         """An execution has ended."""

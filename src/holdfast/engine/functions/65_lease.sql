@@ -30,7 +30,8 @@ end $$;
 
 -- A worker's keeper: extend what is still its own and learn about the rest. Verdicts, in the order given:
 --   extended; cancelling (extended too: stop the handler); lapsed (nobody has claimed it since: carry on, a late result is
---   welcome); taken (claimed by another or handed back: stop, nothing you write counts); ended (somebody finished it).
+--   welcome); taken (claimed by another or handed back, and perhaps ended since: stop, nothing you write counts); ended
+--   (somebody finished it under this lease, or deleted it).
 -- Guard: id + lease + not lapsed, under the row lock, taken in id order. A job that somebody is changing right now is left as
 -- it is: waiting for one would let all others lapse.
 create or replace function extend_leases(p_job_ids text[], p_lease_ids text[], p_seconds double precision)
@@ -93,6 +94,7 @@ begin
     select
       asked.job_id,
       case
+        when job.id is null and ended.lease_id::text <> asked.lease_id then 'taken'
         when job.id is null then 'ended'
         when (job.lease_id::text = asked.lease_id) is not true then 'taken'
         when job.state in ('RUNNING', 'CANCELLING') and job.lease_expires_at > v_now then
