@@ -156,6 +156,13 @@ def test_what_is_not_a_pair_is_refused_by_its_place_and_nothing_is_settled(
     assert status(queue, "good") is S.RUNNING
 
 
+@pytest.mark.parametrize("name", PLURALS)
+def test_what_is_no_list_of_jobs_is_refused_and_named(queue: SyncQueue, name: str) -> None:
+    for given in (None, 5, True):
+        with pytest.raises(InvalidArgument, match=f"jobs must be a list of pairs.*, not {given}"):
+            plural(queue, name, given)
+
+
 def test_a_result_that_cannot_be_encoded_keeps_the_whole_batch_held(queue: SyncQueue) -> None:
     hold(queue, "good")
     hold(queue, "bad")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from math import inf, nan
 from typing import Any
 
@@ -71,3 +72,30 @@ async def test_a_queue_of_asyncio_that_is_not_open_has_no_streams(database: str)
 def test_the_longest_queue_name_has_streams(side: Face, database: str) -> None:
     queue = side.open(database)
     assert side.stream(queue, queues=["q" * 40, "ä" * 20]).is_blocked(0.1)
+
+
+@pytest.mark.parametrize("hook", ["on_cancel", "on_lost"])
+def test_a_callback_that_cannot_be_called_is_refused_at_the_call(
+    side: Face, database: str, hook: str
+) -> None:
+    stream = side.stream(side.open(database)).stream
+    for given in (None, "x", 5):
+        with pytest.raises(InvalidArgument, match=f"{hook} needs a function .*, not {given!r}"):
+            getattr(stream, hook)(given)
+
+
+class Later:
+    async def __call__(self, job_id: str) -> None: ...
+
+
+@pytest.mark.parametrize("hook", ["on_cancel", "on_lost"])
+def test_a_callback_that_nobody_would_await_is_refused_for_threads_and_taken_on_a_loop(
+    side: Face, database: str, hook: str
+) -> None:
+    stream = side.stream(side.open(database)).stream
+    for given in (Later(), Later().__call__, partial(Later().__call__)):
+        if side.name == "async":
+            assert getattr(stream, hook)(given) is given
+            continue
+        with pytest.raises(InvalidArgument, match=f"{hook} needs a plain function"):
+            getattr(stream, hook)(given)

@@ -50,6 +50,7 @@ class _Face:
     def on_cancel(self, callback: C) -> C:
         """Call this with a job's id when somebody wants a delivered job stopped. Usable as a decorator."""
         self._refuse_if_ended()
+        self._check_callback(callback, "on_cancel")
         self._stream.on_cancel(callback)
         return callback
 
@@ -60,6 +61,7 @@ class _Face:
         unless that completed it while it was this stream's.
         """
         self._refuse_if_ended()
+        self._check_callback(callback, "on_lost")
         self._stream.on_lost(callback)
         return callback
 
@@ -71,6 +73,11 @@ class _Face:
     def _refuse_if_ended(self) -> None:
         if self._stream.is_ending:
             raise StreamEnded(f"the stream of {self.assignee_id} has ended; open another with stream_jobs")
+
+    def _check_callback(self, callback: object, hook: str) -> None:
+        """Refuse now what could not be called later, when nobody is there to be told."""
+        if not callable(callback):
+            raise InvalidArgument(f"{hook} needs a function that takes a job's id, not {callback!r}")
 
     def _refuse_second_reader(self) -> InvalidArgument:
         return InvalidArgument(
@@ -186,7 +193,8 @@ class SyncStream(_Face):
     """Jobs as they come, for threads: `with queue.stream_jobs(...) as stream: for batch in stream`.
 
     A batch is a list of jobs that are RUNNING and leased to the assignee. `close()` may be called from any
-    thread and ends a reader that waits. Callbacks run on a thread of the queue: let them be quick.
+    thread and ends a reader that waits. Callbacks are plain functions and run on a thread of the queue: let
+    them be quick.
     """
 
     def __init__(self, streams: Streams, store: SyncStore, terms: Terms) -> None:
@@ -240,6 +248,14 @@ class SyncStream(_Face):
             pass  # what its lease still covers is delivered as it is
         else:
             self._hear(doubtful, answers)
+
+    def _check_callback(self, callback: object, hook: str) -> None:
+        super()._check_callback(callback, hook)
+        if inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(type(callback).__call__):
+            raise InvalidArgument(
+                f"{hook} needs a plain function here, not {callback!r}: a thread awaits nothing; "
+                "streams of Queue take coroutine functions"
+            )
 
     def _tell(self, callback: Callable[[str], object], job_id: str) -> None:
         try:

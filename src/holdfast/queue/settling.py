@@ -62,6 +62,10 @@ def settle_many(
     worker_id: WorkerId | None = None,
 ) -> Steps[list[Verdict]]:
     """Settle each job as far as it can be; a verdict for each, in the order given."""
+    if not isinstance(told, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidArgument(
+            f"jobs must be a list of pairs, each a job id and what to say of it, not {told!r}"
+        )
     settlements = [_settlement(each, place, say) for place, each in enumerate(told)]
     return (yield from settle_all(holdings, settlements, checks.guard(worker_id)))
 
