@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 
 from holdfast.errors import InvalidArgument
 
@@ -49,6 +50,13 @@ def database_url(argument: str | None = None) -> str | None:
 def default_schema() -> str:
     """The schema of whoever names none: that of the environment, else our own."""
     return os.environ.get(SCHEMA_VARIABLE) or DEFAULT_SCHEMA
+
+
+def migrate_command(schema: str) -> str:
+    """What to type so that this schema is installed or brought up to date."""
+    if schema == DEFAULT_SCHEMA == default_schema():
+        return "holdfast migrate up"
+    return f"holdfast migrate up --schema {shlex.quote(schema)}"
 
 
 def schema_name(name: str) -> str:

@@ -56,7 +56,9 @@ def test_what_needs_doing_comes_with_its_remedy_and_exit_code_1(database: str) -
 def test_a_database_without_holdfast_is_told_to_install_it(blank_database: str) -> None:
     answer = CliRunner().invoke(main, ["doctor", "--dsn", blank_database])
     assert answer.exit_code == 1
-    assert "→ holdfast migrate up" in answer.stdout
+    assert "→ holdfast migrate up\n" in answer.stdout
+    elsewhere = CliRunner().invoke(main, ["doctor", "--dsn", blank_database, "--schema", "x2"])
+    assert "→ holdfast migrate up --schema x2\n" in elsewhere.stdout
 
 
 def test_with_an_app_its_tasks_are_checked(database: str, tmp_path: Path) -> None:

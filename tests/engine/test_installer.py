@@ -175,7 +175,7 @@ def test_an_upgrade_applies_only_what_is_new(blank: Connection, releases: Releas
     )
     status = installer.status(blank, source=later)
     assert (status.state, status.version, status.code_version) == ("behind", 1, 2)
-    with pytest.raises(SchemaTooOld, match="holdfast migrate up"):
+    with pytest.raises(SchemaTooOld, match=r"holdfast migrate up$"):
         installer.require_current(blank, source=later)
     report = installer.install(blank, source=later)
     assert [migration.name for migration in report.applied] == ["0002_size.sql"]
@@ -375,8 +375,17 @@ def test_a_migration_that_was_edited_after_it_was_applied_is_refused(
 
 
 def test_a_missing_installation_is_an_error_that_names_the_command(blank: Connection) -> None:
-    with pytest.raises(SchemaMissing, match=r'schema "elsewhere".*holdfast migrate up'):
+    with pytest.raises(SchemaMissing, match=r'schema "elsewhere".*holdfast migrate up --schema elsewhere$'):
         installer.require_current(blank, "elsewhere")
+
+
+def test_an_old_installation_elsewhere_is_an_error_that_names_the_command(
+    blank: Connection, releases: Releases
+) -> None:
+    installer.install(blank, "elsewhere", source=releases.make())
+    later = releases.make(migrations={**THINGS, "0002_more.sql": "create table more ();"}, release="1.1")
+    with pytest.raises(SchemaTooOld, match=r"Run: holdfast migrate up --schema elsewhere$"):
+        installer.require_current(blank, "elsewhere", source=later)
 
 
 def test_a_failing_file_is_named_and_leaves_nothing_behind(blank: Connection, releases: Releases) -> None:

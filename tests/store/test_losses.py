@@ -231,7 +231,7 @@ def test_a_server_that_only_reads_is_left_for_one_that_writes(
 def test_a_database_without_holdfast_is_told_from_one_that_is_away(blank_database: str) -> None:
     with (
         SyncStore(blank_database, schema="elsewhere") as store,
-        pytest.raises(SchemaMissing, match=r"elsewhere.*holdfast migrate up"),
+        pytest.raises(SchemaMissing, match=r"elsewhere.*holdfast migrate up --schema elsewhere$"),
     ):
         store.submit_jobs([NewJob()])
 

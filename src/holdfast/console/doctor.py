@@ -10,6 +10,7 @@ from shlex import quote
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.config import migrate_command
 from holdfast.console import views
 from holdfast.console.search import count
 from holdfast.domain.search import parse
@@ -95,8 +96,10 @@ def of_schema(status: Status) -> Finding:
     error = obstacle(status)
     if error is None:
         return _ok("schema", f'"{status.schema}" is at version {status.version}, as this Holdfast wants it')
-    fix = "upgrade this Holdfast" if status.state in ("newer", "changed") else "holdfast migrate up"
-    return _problem("schema", str(error), fix)
+    ours_is_old = status.state in ("newer", "changed")
+    return _problem(
+        "schema", str(error), "upgrade this Holdfast" if ours_is_old else migrate_command(status.schema)
+    )
 
 
 def checkup(schema: str, tasks: Collection[str] | None = None) -> Steps[list[Finding]]:

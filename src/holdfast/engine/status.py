@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
+from holdfast.config import migrate_command
 from holdfast.engine.source import Migration, Source
 from holdfast.errors import HoldfastError, InstallationRefused, SchemaMissing, SchemaTooNew, SchemaTooOld
 
@@ -80,13 +81,15 @@ def obstacle(status: Status) -> HoldfastError | None:
             return None
         case "missing":
             return SchemaMissing(
-                f'Holdfast is not installed here in schema "{status.schema}". Run: holdfast migrate up'
+                f'Holdfast is not installed here in schema "{status.schema}". '
+                f"Run: {migrate_command(status.schema)}"
             )
         case "behind":
             return SchemaTooOld(
                 f'schema "{status.schema}" is at version {status.version} (Holdfast {status.release}); '
                 f"this is Holdfast {status.code_release} with version {status.code_version}"
-                f"{' and other functions' if not status.functions_current else ''}. Run: holdfast migrate up"
+                f"{' and other functions' if not status.functions_current else ''}. "
+                f"Run: {migrate_command(status.schema)}"
             )
         case "newer":
             return SchemaTooNew(

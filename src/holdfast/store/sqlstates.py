@@ -8,6 +8,7 @@ from typing import Final
 
 import psycopg
 
+from holdfast.config import migrate_command
 from holdfast.errors import (
     HoldfastError,
     InvalidArgument,
@@ -118,7 +119,7 @@ def _refused(action: Action, sqlstate: str, said: str, schema: str) -> HoldfastE
         case Action.MIGRATE:
             return SchemaMissing(
                 f'Holdfast is not installed in schema "{schema}" of this database, or older than this code: '
-                f"{said}. Run: holdfast migrate up"
+                f"{said}. Run: {migrate_command(schema)}"
             )
         case Action.SANITISE:
             return PayloadError(f"PostgreSQL cannot store this ({sqlstate or None}): {said}")
