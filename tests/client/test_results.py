@@ -8,7 +8,9 @@ import threading
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from holdfast import Holdfast, JobCancelled, JobFailed, JobHandle
 from holdfast.domain.outcome import Acknowledged, Completed, Failed
@@ -101,6 +103,49 @@ def test_waiting_behind_others_says_who_serves_the_queue(shop: Shop, store: Sync
     claim(store, "mail")
     with pytest.raises(TimeoutError, match=r'"mail" is served: by-hand holds'):
         shop.mail.enqueue("second").result(timeout=0.05)
+
+
+def test_waiting_while_a_worker_is_idle_says_that_it_serves_the_queue(shop: Shop, store: SyncStore) -> None:
+    store.report_worker("idle", ["default", "mail"], 3)
+    with pytest.raises(TimeoutError, match=r'"mail" is served: idle takes jobs from it and holds none\.$'):
+        shop.mail.enqueue("a").result(timeout=0.05)
+
+
+def test_who_holds_a_job_and_who_holds_none_both_serve_the_queue(shop: Shop, store: SyncStore) -> None:
+    shop.mail.enqueue("first")
+    claim(store, "mail")
+    for worker in ("by-hand", "idle", "lazy"):
+        store.report_worker(worker, ["mail"], 1)
+    says = r"is served: by-hand holds jobs of it; idle, lazy take jobs from it and hold none\."
+    with pytest.raises(TimeoutError, match=says):
+        shop.mail.enqueue("second").result(timeout=0.05)
+
+
+def test_a_worker_that_stopped_or_fell_silent_or_has_other_queues_does_not_serve_it(
+    shop: Shop, store: SyncStore, conn: psycopg.Connection[Any]
+) -> None:
+    store.report_worker("stopped", ["mail"], 1, stopped=True)
+    store.report_worker("silent", ["mail"], 1)
+    conn.execute("update holdfast.workers set seen_at = seen_at - interval '1 minute'")
+    store.report_worker("elsewhere", ["default"], 1)
+    with pytest.raises(TimeoutError, match='No worker seems to serve queue "mail": none says so'):
+        shop.mail.enqueue("a").result(timeout=0.05)
+
+
+def test_whoever_may_not_see_the_workers_is_told_so_or_who_holds_jobs(
+    shop: Shop, store: SyncStore, database: str, conn: psycopg.Connection[Any]
+) -> None:
+    for name in ("first", "second"):
+        shop.mail.enqueue(name)
+    conn.execute("revoke select on holdfast.workers from holdfast_viewer")
+    with Holdfast(make_conninfo(database, options="-c role=holdfast_viewer")) as app:
+        says = r'Whether a worker serves queue "mail" cannot be seen: .*permission denied.*--queue mail=10'
+        with pytest.raises(TimeoutError, match=says):
+            app.jobs.get("j2").result(timeout=0.05)
+
+        claim(store, "mail")
+        with pytest.raises(TimeoutError, match=r'"mail" is served: by-hand holds jobs of it\.$'):
+            app.jobs.get("j2").result(timeout=0.05)
 
 
 def test_waiting_for_a_job_that_runs_says_where(shop: Shop, store: SyncStore) -> None:

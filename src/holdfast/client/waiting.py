@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from time import monotonic
 from typing import Final
 
@@ -9,7 +10,7 @@ from holdfast.domain.job import Content, Job
 from holdfast.domain.measures import Duration, seconds
 from holdfast.domain.states import FINISHED, JobState, Status
 from holdfast.errors import HoldfastError, JobCancelled, JobFailed, JobNotFound
-from holdfast.store.calls import looking, reading
+from holdfast.store.calls import looking, reading, watching
 from holdfast.store.steps import Pause, Steps, ask
 
 _SHORTEST_PAUSE_S: Final = 0.01
@@ -82,25 +83,53 @@ def failure_of(job: Job) -> HoldfastError:
 
 def _too_late(job: Job, timeout: Duration | None) -> Steps[TimeoutError]:
     waited_s = 0.0 if timeout is None else seconds(timeout, "timeout")
-    holders = [] if job.is_held else (yield from ask(looking.queue_holders(job.queue)))
-    return TimeoutError(
-        f"job {job.job_id}{_of_task(job)} is still {job.state} after {waited_s:g} s. {_why(job, holders)}"
-    )
+    why = yield from _why(job)
+    return TimeoutError(f"job {job.job_id}{_of_task(job)} is still {job.state} after {waited_s:g} s. {why}")
 
 
-def _why(job: Job, holders: list[str]) -> str:
+def _why(job: Job) -> Steps[str]:
     if job.is_held and job.status is Status.ACTIVE:
         return f'Worker {job.holder_id} runs it, from queue "{job.queue}".'
     standing = "" if job.status in (None, Status.READY) else f" It stands as {job.status}."
-    if holders:
+    start = f"holdfast worker <module>:<app> --queue {shlex.quote(job.queue)}=10"
+    try:
+        served = yield from _served(job.queue)
+    except HoldfastError as error:  # who may see a job need not see workers; that it is late is the answer
         return (
-            f'Queue "{job.queue}" is served: {", ".join(holders)} hold{"s" * (len(holders) == 1)} jobs '
-            f"of it.{standing}"
+            f'Whether a worker serves queue "{job.queue}" cannot be seen: {error}.{standing} '
+            f"If none does, start one with: {start}"
         )
+    if served:
+        return f'Queue "{job.queue}" is served: {served}.{standing}'
     return (
-        f'No worker seems to serve queue "{job.queue}": none holds a job of it.{standing} Start one with: '
-        f"holdfast worker <module>:<app> --queue {job.queue}=10"
+        f'No worker seems to serve queue "{job.queue}": none says so or holds a job of it.{standing} '
+        f"Start one with: {start}"
     )
+
+
+def _served(queue: str) -> Steps[str]:
+    """Who serves a queue, in words; nothing if nobody does.
+
+    Held jobs tell of workers that have not reported yet, and of those written by hand, which need not.
+    """
+    holders = yield from ask(looking.queue_holders(queue))
+    try:
+        servers = yield from ask(looking.queue_servers(queue, watching.LOST_S))
+    except HoldfastError:
+        if not holders:
+            raise
+        servers = []
+    idle = [worker for worker in servers if worker not in holders]
+    said: list[str] = []
+    if holders:
+        said.append(f"{', '.join(holders)} hold{_s(holders)} jobs of it")
+    if idle:
+        said.append(f"{', '.join(idle)} take{_s(idle)} jobs from it and hold{_s(idle)} none")
+    return "; ".join(said)
+
+
+def _s(workers: list[str]) -> str:
+    return "s" if len(workers) == 1 else ""
 
 
 def _of_task(job: Job) -> str:

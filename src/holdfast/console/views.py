@@ -23,9 +23,6 @@ MOST_COUNTED: Final = 10_000
 MOST_GLANCED: Final = 1000
 """The same, for whoever looks all the time."""
 
-LOST_S: Final = 30.0
-"""A worker that says it is there every ten seconds, and has not for so long, is lost."""
-
 MOST_POINTS: Final = 240
 """A history has no more steps than this: each is as many minutes as that takes."""
 
@@ -206,7 +203,7 @@ def queues(counted_to: int = MOST_COUNTED) -> Steps[Queues]:
 
 def workers(limit: int = 1000) -> Steps[Workers]:
     """Who works, and who is lost."""
-    found = yield from ask(watching.list_workers(limit, LOST_S))
+    found = yield from ask(watching.list_workers(limit, watching.LOST_S))
     at = yield from ask(watching.database_clock())
     return Workers(at, tuple(found))
 

@@ -29,6 +29,12 @@ QUEUE_HOLDERS: Final = Statement(
     "and lease_expires_at > clock_timestamp()",
 )
 
+QUEUE_SERVERS: Final = Statement(
+    "queue_servers",
+    "select array_agg(worker_id) from {schema}.workers where %s::text = any (queues) and stopped_at is null "
+    "and seen_at > {schema}._clock() - %s::double precision * interval '1 second'",
+)
+
 _FILTERS: Final = {
     "state": "state = %s::{schema}.job_state",
     "queue": "next_need = %s::text",
@@ -80,6 +86,12 @@ def queue_holders(queue: str, *, timeout_s: float | None = None) -> Call[list[st
     """The workers that hold a job of this queue right now. A worker with nothing to do holds none."""
     parameters = (arguments.queue(queue, "queue"),)
     return Call(QUEUE_HOLDERS, parameters, _names, idempotent=True, timeout_s=timeout_s)
+
+
+def queue_servers(queue: str, lost_s: float, *, timeout_s: float | None = None) -> Call[list[str]]:
+    """The workers that say they take from this queue, and have said so within so many seconds."""
+    parameters = (arguments.queue(queue, "queue"), arguments.duration(lost_s, "lost_s", positive=True))
+    return Call(QUEUE_SERVERS, parameters, _names, idempotent=True, timeout_s=timeout_s)
 
 
 def _given(wanted: Filter) -> dict[str, Parameter]:

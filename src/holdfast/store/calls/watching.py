@@ -20,6 +20,9 @@ _TRACE: Final = Statement(
     "order by trace_id",
 )
 
+LOST_S: Final = 30.0
+"""A worker that says it is there every ten seconds, and has not for so long, is lost."""
+
 _WORKERS: Final = Statement(
     "list_workers",
     "with held as (select assignee_id, count(*) as jobs, "
