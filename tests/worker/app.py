@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,46 @@ def give(kind: str) -> Any:
     return {"bytes": b"\x00\xff" * 1000, "json": {"a": [1, 2.5, None]}, "object": object(), "none": None}[
         kind
     ]
+
+
+class Hostile:
+    """What cannot be stored, and fights back when it is asked for its text."""
+
+    def __repr__(self) -> str:
+        raise SystemExit(3)
+
+
+def nested(depth: int) -> Any:
+    return [nested(depth - 1)] if depth else 1
+
+
+ODD: dict[str, Callable[[], Any]] = {
+    "nan": lambda: [1, math.nan],
+    "infinity": lambda: {"a": -math.inf},
+    "nul": lambda: "a\0b",
+    "nul in a key": lambda: {"a\0b": 1},
+    "surrogate": lambda: ["\ud800"],
+    "long integer": lambda: 10**4300,
+    "large": lambda: "x" * 2_000_000,
+    "large bytes": lambda: b"x" * 2_000_000,
+    "deepest": lambda: nested(256),
+    "too deep": lambda: nested(257),
+    "large float": lambda: [1e23, 10**23],
+    "object": object,
+    "objects": lambda: {"a": [object()]},
+    "hostile": Hostile,
+}
+"""Results that PostgreSQL cannot store as they are, or only just."""
+
+
+@hf.task(run_in="process")
+def give_odd(kind: str) -> Any:
+    return ODD[kind]()
+
+
+@hf.task
+def give_odd_in_thread(kind: str) -> Any:
+    return ODD[kind]()
 
 
 @hf.task(run_in="process", timeout=30)

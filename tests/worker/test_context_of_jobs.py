@@ -82,6 +82,27 @@ async def test_results_of_processes_come_back_as_they_were_given(shop: Holdfast,
     assert await handle.aresult(1) == app.give.fn(kind)
 
 
+async def test_what_cannot_be_stored_ends_in_a_process_as_it_does_in_a_thread(shop: Holdfast) -> None:
+    handles = {
+        kind: (await app.give_odd_in_thread.aenqueue(kind), await app.give_odd.aenqueue(kind))
+        for kind in app.ODD
+    }
+
+    async with at_work(shop) as worker:
+        await drained(worker)
+
+    for kind, pair in handles.items():
+        in_thread, in_process = [await handle.ainfo() for handle in pair]
+        ends = JobState.DEAD if kind in ("object", "objects", "hostile") else JobState.COMPLETED
+        assert in_thread.state is in_process.state is ends, (kind, in_process.error_message)
+        assert in_process.result == in_thread.result, kind
+        said = in_thread.error_message and in_thread.error_message.replace("give_odd_in_thread", "give_odd")
+        assert in_process.error_message == said, kind
+        assert [error.traceback for error in in_process.errors] == [
+            error.traceback for error in in_thread.errors
+        ]
+
+
 async def test_how_a_handler_in_a_process_ends_is_judged_as_anywhere(shop: Holdfast) -> None:
     handles = {
         kind: await app.blow.aenqueue(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from base64 import b64decode
@@ -9,13 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.domain.control import PermanentError, RetryAfter, Snooze
-from holdfast.domain.job import Content
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidArgument, JobCancelled
 from holdfast.tasks.naming import module_name
 from holdfast.tasks.task import Task
-from holdfast.worker import endings
-from holdfast.worker.child_side import BYTES
+from holdfast.worker import child_side, endings
 from holdfast.worker.children import ChildPool
 from holdfast.worker.children.values import ChildReply, ChildRequest, Died, Raised, Returned
 
@@ -85,7 +84,7 @@ def ended_of(reply: ChildReply, retry: Retry) -> endings.Ended:
     """What a child answered; an exception is one that the policy judges as it would the original."""
     match reply:
         case Returned(result):
-            return endings.Returned(_content(result))
+            return _returned(result)
         case Died(description):
             return endings.Died(f"the process that ran it was lost: {description}")
         case Raised():
@@ -107,9 +106,15 @@ def target_of(app: object, task: Task[..., Any]) -> str:
     )
 
 
-def _content(result: object) -> Content:
-    kind, content = cast("tuple[str, Any]", result)
-    return b64decode(content) if kind == BYTES else content
+def _returned(result: object) -> endings.Ended:
+    kind, content = cast("tuple[str, str]", result)
+    match kind:
+        case child_side.BYTES:
+            return endings.Returned(b64decode(content))
+        case child_side.JSON:
+            return endings.Returned(json.loads(content))
+        case _:
+            return endings.Raised(endings.UnstorableResult(content), "")
 
 
 def _error_of(raised: Raised, retry: Retry) -> BaseException:

@@ -7,8 +7,10 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast.domain.control import PermanentError
+from holdfast.domain.content import storable_text
 from holdfast.domain.job import JsonValue
+from holdfast.errors import JobCancelled
+from holdfast.store.calls.settling import storable_content
 from holdfast.tasks.context import JobContext, running
 from holdfast.tasks.registry import Registry
 from holdfast.tasks.task import Task, decode_arguments, encode_result, unstorable
@@ -16,7 +18,8 @@ from holdfast.worker.children.context import ChildContext
 
 BYTES: Final = "bytes"
 JSON: Final = "json"
-"""What kind of result comes through the pipe, which knows JSON alone; bytes are in base64."""
+UNSTORABLE: Final = "unstorable"
+"""What kind of result comes through the pipe: bytes in base64, JSON as its text, or what is wrong with it."""
 
 
 class _Context(JobContext):
@@ -67,8 +70,11 @@ def _awaited(
 
 
 def _told(task: Task[..., Any], value: object) -> list[object]:
+    """What goes over the pipe: storable, all of it, so that a result ends a job here as it does elsewhere."""
     try:
-        content = encode_result(task, value)
-    except Exception as error:  # running it again would not help
-        raise PermanentError(unstorable(value, error)) from error
-    return [BYTES, b64encode(content).decode()] if isinstance(content, bytes) else [JSON, content]
+        text, raw = storable_content(encode_result(task, value))
+    except JobCancelled:  # the stop came just now; it is not about the result
+        raise
+    except BaseException as error:  # it may be of a class that fights back
+        return [UNSTORABLE, storable_text(unstorable(value, error))]
+    return [JSON, text] if raw is None else [BYTES, b64encode(raw).decode()]
