@@ -214,6 +214,15 @@ def test_cancel_by_queue_leaves_out_what_has_ended(jobs: Jobs) -> None:
     assert "not needed" in jobs.run("jobs", "show", "a").stdout
 
 
+def test_cancel_prints_those_named_and_says_that_others_follow(jobs: Jobs) -> None:
+    jobs.waiting("parent")
+    jobs.waiting("child", wait_for=["parent"])
+    assert jobs.run("jobs", "cancel", "parent", "--yes").stdout == "parent\n"
+    assert jobs.states("parent", "child") == ["UNSCHEDULED"] * 2
+    said = " ".join(jobs.run("jobs", "cancel", "--help").stdout.split())
+    assert "Prints the ids of those named or matched that were cancelled" in said
+
+
 def test_cancel_names_those_it_could_not(jobs: Jobs) -> None:
     jobs.waiting("a")
     result = jobs.run("jobs", "cancel", "a", "nobody", "--yes")

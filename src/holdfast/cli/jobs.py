@@ -146,8 +146,9 @@ def retry(job_ids: Sequence[str], **options: Any) -> None:
 @click.option("--reason", help="Kept with the jobs.")
 @_destructive
 def cancel(job_ids: Sequence[str], reason: str | None, **options: Any) -> None:
-    """Cancel jobs, and those that wait for them. Prints the ids of all that were.
+    """Cancel jobs, and those that wait for them.
 
+    Prints the ids of those named or matched that were cancelled; those that wait for them follow unprinted.
     Running ones are asked to stop. With a query or --queue and the like, jobs that have ended are left out.
     """
     from holdfast.console.bulk import Action
