@@ -107,6 +107,34 @@ def test_lock_job_for_status_tells_a_missing_job_from_a_lost_lease_and_a_finishe
     assert '"held" is RUNNING' in str(lost)
 
 
+@pytest.mark.parametrize("swept", [False, True])
+def test_an_extension_of_a_lapsed_lease_is_refused_in_words_that_say_so_and_name_the_job_once(
+    conn: Connection, clock: Clock, swept: bool
+) -> None:
+    lease = submit_and_claim(conn, "job")
+    clock.advance(31)
+    if swept:
+        call(conn, "lapse_leases")
+
+    error = refusal(call, conn, "extend_lease", p_job_id="job", p_lease_id=lease, p_worker_id="w")
+
+    assert error.sqlstate == LEASE_LOST
+    state, how = ("UNKNOWN_RETRY", "ended") if swept else ("RUNNING", "lapsed")
+    assert (
+        error.diag.message_primary == f'job "job" cannot be extended; it is {state} and its lease has {how}'
+    )
+
+
+def test_an_extension_under_another_lease_names_the_job_once(conn: Connection) -> None:
+    submit_and_claim(conn, "job")
+
+    error = refusal(call, conn, "extend_lease", p_job_id="job", p_lease_id="another", p_worker_id="w")
+
+    assert error.diag.message_primary == (
+        'job "job" cannot be extended; it is RUNNING and the lease is not the caller\'s (any more)'
+    )
+
+
 def test_lock_job_for_status_says_what_its_caller_wants_said(conn: Connection) -> None:
     submit(conn, "ready")
 

@@ -161,7 +161,8 @@ async def test_a_job_without_a_task_fails_and_says_so(hf: Holdfast, conn: psycop
     job = await run_one(hf, hf.jobs.get("bare"))
 
     assert job.state is JobState.FAILED_RETRY
-    assert "has not registered" in (job.error_message or "")
+    assert (job.error_message or "").startswith("UnknownTask: job bare names no task")
+    assert "None" not in (job.error_message or "")
 
 
 async def test_arguments_that_do_not_fit_fail_the_job_and_say_which(

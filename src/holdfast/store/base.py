@@ -127,7 +127,7 @@ class PooledStore(Generic[PoolT]):
             self._prepares = False
             logger.warning(
                 "prepared statements get lost on the way to %s (%s), as behind an old pgbouncer: "
-                "going on without them; prepare=False says so beforehand",
+                "going on without them; from pgbouncer 1.21 on, max_prepared_statements keeps them",
                 self._address.place,
                 error.sqlstate,
             )

@@ -204,6 +204,11 @@ class Execution:
 
     def _unknown(self) -> str:
         known = ", ".join(self._crew.registry.names()) or "none"
+        if not self.job.task:
+            return (
+                f"job {self.job.job_id} names no task, so this worker has nothing to run for it "
+                f"(it knows: {known}). Submit it with a task, in SQL p_task, or take it by hand, with a Queue"
+            )
         return (
             f'job {self.job.job_id} asks for task "{self.job.task}", which this worker has not registered '
             f"(it knows: {known}). Import the module that defines it before the worker starts"

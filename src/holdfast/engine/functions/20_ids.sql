@@ -191,6 +191,7 @@ declare
   v_job jobs := _lock_job(p_job_id);
   v_row jobs_with_status;
   v_end job_state;
+  v_message text;
 begin
   -- A statement of its own after the lock: it sees the row and the clock as they are now.
   select job.* into v_row from jobs_with_status job where job.number = v_job.id;
@@ -203,14 +204,18 @@ begin
       using errcode = 'HF003';
   end if;
   if p_expected_lease_id is not null and v_row.lease_id is distinct from p_expected_lease_id then
-    raise exception '%; job "%" is % and the lease is not the caller''s (any more)',
-      coalesce(p_missing_message, format('lease "%s" is lost', p_expected_lease_id)), p_job_id, v_row.state
-      using errcode = 'HF004';
+    raise exception '% is % and the lease is not the caller''s (any more)',
+      coalesce(p_missing_message || '; it', format('lease "%s" is lost; job "%s"', p_expected_lease_id, p_job_id)),
+      v_row.state using errcode = 'HF004';
   end if;
   if v_row.status is distinct from p_status then
-    raise exception '%; job "%" is % (%)',
-      coalesce(p_missing_message, format('job "%s" is not %s', p_job_id, p_status)), p_job_id, v_row.state, v_row.status
-      using errcode = case when p_status = 'ACTIVE' and v_row.lease_id = p_expected_lease_id then 'HF004' else 'HF003' end;
+    v_message := coalesce(p_missing_message, format('job "%s" is not %s', p_job_id, p_status));
+    if p_status = 'ACTIVE' and v_row.lease_id = p_expected_lease_id then
+      -- The status says what it is without the lease: READY, of a job that is RUNNING, would tell the caller nothing.
+      raise exception '%; it is % and its lease has %', v_message, v_row.state,
+        case when v_row.state in ('RUNNING', 'CANCELLING') then 'lapsed' else 'ended' end using errcode = 'HF004';
+    end if;
+    raise exception '%; it is % (%)', v_message, v_row.state, v_row.status using errcode = 'HF003';
   end if;
   return v_row;
 end $$;
