@@ -233,6 +233,27 @@ def test_what_another_worker_took_over_and_completed_is_lost(
     assert reader.held == 0
 
 
+@pytest.mark.parametrize("capacity", [1, 2])
+def test_what_is_released_through_its_own_queue_is_lost_and_delivered_anew(
+    side: Face, database: str, capacity: int
+) -> None:
+    """Whoever releases a job takes its holder for gone, and is not the holder."""
+    queue = side.open(database, poll=600, lease=600)
+    queue.enqueue_job(Job("a"))
+    reader = side.stream(queue, "me", None, capacity)
+    lost: list[str] = []
+    reader.stream.on_lost(lost.append)
+    (first,) = reader.read()
+
+    assert queue.release("a")
+
+    (again,) = reader.read()
+    assert (again.id, again.lease_id == first.lease_id) == ("a", False)
+    until(lambda: lost)
+    queue.complete_job("a", lease_id=again.lease_id)
+    assert lost == ["a"]
+
+
 @pytest.mark.parametrize("verb", ["mark_worker_unresponsive", "reset_running_jobs"])
 def test_what_its_own_queue_takes_away_is_heard_of_at_once_without_signals(
     side: Face, database: str, monkeypatch: pytest.MonkeyPatch, verb: str

@@ -26,12 +26,15 @@ class Listener(Streams):
         self.owners: dict[str, int] = {}
         self.heard: list[tuple[str, Any]] = []
 
-    def owner_of(self, job_id: str) -> tuple[int, str] | None:
+    def owner_of(self, job_id: str, *, settles: bool = True) -> tuple[int, str] | None:
         owner = self.owners.get(job_id)
         return None if owner is None else (owner, HELD)
 
     def settled(self, holds: Iterable[tuple[str, str]]) -> None:
         self.heard.append(("settled", list(holds)))
+
+    def released(self, job_id: str, lease_id: str) -> None:
+        self.heard.append(("released", (job_id, lease_id)))
 
     def forfeited(self, job_id: str, lease_id: str) -> None:
         self.heard.append(("forfeited", (job_id, lease_id)))
@@ -72,7 +75,8 @@ def test_an_ending_is_told_to_the_streams(told: SyncQueue, listener: Listener, v
 
     getattr(told, verb)("job", *ENDINGS[verb])
 
-    assert listener.heard == [("settled", [("job", HELD)])]
+    expected = ("released", ("job", HELD)) if verb == "release" else ("settled", [("job", HELD)])
+    assert listener.heard == [expected]
 
 
 def test_an_ending_under_a_lease_is_told_with_this_lease(told: SyncQueue, listener: Listener) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from holdfast.domain.lifecycle import sources
-from holdfast.domain.outcome import Acknowledged, Outcome, Reason, Verdict, operation_of
+from holdfast.domain.outcome import Acknowledged, Outcome, Reason, Released, Verdict, operation_of
 from holdfast.domain.states import JobState
 from holdfast.errors import HoldfastError, InvalidArgument, JobNotFound, LeaseLost, WrongState
 from holdfast.queue import checks
@@ -28,7 +28,8 @@ Told: TypeAlias = tuple[str, T] | tuple[str, T, str | None]
 class Holdings(Protocol):
     """What the streams of a queue must hear of."""
 
-    def owner_of(self, job_id: str) -> tuple[int, str] | None: ...
+    def owner_of(self, job_id: str, *, settles: bool = True) -> tuple[int, str] | None: ...
+    def released(self, job_id: str, lease_id: str) -> None: ...
     def settled(self, holds: Iterable[tuple[str, str]]) -> None: ...
     def forfeited(self, job_id: str, lease_id: str) -> None: ...
     def unclear(self) -> None: ...
@@ -134,9 +135,9 @@ def settle_all(
     times: dict[str, int] = {}
     places: dict[tuple[int, int | None], list[int]] = {}
     held: dict[int, str] = {}
-    for place, (job_id, _, _) in enumerate(settlements):
+    for place, (job_id, _, outcome) in enumerate(settlements):
         time = times[job_id] = times.get(job_id, -1) + 1
-        hold = holdings.owner_of(job_id)
+        hold = holdings.owner_of(job_id, settles=not isinstance(outcome, Released))
         if hold is not None:
             held[place] = hold[1]
         places.setdefault((time, hold and hold[0]), []).append(place)
@@ -165,7 +166,9 @@ def _tell(
             # Perhaps it was somebody else who ended it so, and gave its slot up with it.
             holdings.unclear()
             continue
-        if isinstance(outcome, Acknowledged) and not outcome.was_executing:
+        if isinstance(outcome, Released):
+            holdings.released(job_id, lease_id)
+        elif isinstance(outcome, Acknowledged) and not outcome.was_executing:
             holdings.forfeited(job_id, lease_id)
         else:
             freed.append((job_id, lease_id))

@@ -384,6 +384,21 @@ class OpenStream:
         with self._lock:
             return self._disown(self._book.free(job_id, lease_id))
 
+    def lease_of(self, job_id: str) -> str | None:
+        """The lease a job is held under."""
+        with self._lock:
+            entry = self._book.find(job_id)
+            return None if entry is None else entry.lease_id
+
+    def released(self, job_id: str, lease_id: str) -> bool:
+        """A job was taken away through this queue, by somebody who takes its holder for gone."""
+        with self._lock:
+            entry = self._book.free(job_id, lease_id)
+            was_held = self._disown(entry)
+        if entry is not None and entry.delivered:
+            self._call(self._on_lost, job_id)
+        return was_held
+
     def forfeited(self, job_id: str, lease_id: str) -> bool:
         """A job was acknowledged as not executing."""
         with self._lock:
