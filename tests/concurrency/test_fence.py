@@ -211,7 +211,7 @@ def test_a_holder_that_lost_its_job_gets_a_quiet_no_from_the_verbs_that_answer_o
         (taken_over_and_cancelling, "taken"),
         (handed_back, "taken"),
         (failed, "taken"),
-        (completed_by_another, "ended"),
+        (completed_by_another, "taken"),
     ],
 )
 def test_a_keeper_learns_that_its_job_is_gone(

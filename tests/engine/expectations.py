@@ -77,8 +77,12 @@ def under_lease(case: Case) -> Steps | Refusal:
 
 def keeping(case: Case) -> Steps | Refusal:
     """A worker's keeper: as above, but told and not raised."""
-    if case.job is None or case.stage.state in ARCHIVED:
+    if case.job is None:
         return Refusal.NOT_FOUND
+    if case.stage.state in ARCHIVED:
+        leases = (case.given.lease_id, case.job["lease_id"])
+        was_anothers = None not in leases and not case.given.fits(case.job)
+        return Refusal.LEASE_LOST if was_anothers else Refusal.NOT_FOUND
     verdict = under_lease(case)
     return Refusal.LEASE_LOST if verdict is Refusal.LEASE_MISSING else verdict
 

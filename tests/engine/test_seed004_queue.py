@@ -295,7 +295,7 @@ def test_a_slot_that_a_later_holder_forfeited_is_not_lost_to_the_first(conn: Con
     value(conn, "acknowledge_cancellation", p_job_id="job", p_was_executing=False)
 
     heard = call(conn, "extend_leases", p_job_ids=["job"] * 2, p_lease_ids=[first, second], p_seconds=60)
-    assert [(row["verdict"], row["slot_forfeited"]) for row in heard] == [("ended", False), ("ended", True)]
+    assert [(row["verdict"], row["slot_forfeited"]) for row in heard] == [("taken", False), ("ended", True)]
 
 
 def test_a_stream_hears_of_a_cancellation_at_once(conn: Connection) -> None:

@@ -497,7 +497,7 @@ class Model:
 
     def _keep(self, job_id: str, lease_id: str, seconds: float) -> str:
         job = self.jobs.get(job_id)
-        if job is None or job.state in ARCHIVED:
+        if job is None or (job.state in ARCHIVED and job.lease_id in (None, lease_id)):
             return "ended"
         if job.lease_id != lease_id:
             return "taken"

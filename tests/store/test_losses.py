@@ -19,6 +19,7 @@ from holdfast.store import Action, Settlement, Store, SyncStore, action_for
 from holdfast.store.calls.claiming import claim_terms
 from holdfast.store.trial import CONFLICTS
 from tests.conftest import Connect
+from tests.store.ears import wait_until
 from tests.store.servers import OwnServer
 from tests.store.trouble import Trouble, backend_pids, frozen, locked, named, wait_until_blocked
 
@@ -302,8 +303,9 @@ def test_idle_connections_are_given_up_with_the_one_that_found_nobody_there(serv
 
         store.get_job_stats()
 
-        with psycopg.connect(server.dsn) as conn:
-            assert not set(before) & set(backend_pids(conn, "victim"))
+        with psycopg.connect(server.dsn, autocommit=True) as conn:
+            # A session that is closed is over when its process, thawed just now, has seen it.
+            wait_until(lambda: not set(before) & set(backend_pids(conn, "victim")))
 
 
 def test_a_closed_store_says_so(database: str) -> None:

@@ -29,6 +29,8 @@ LEFT_OUT = {
     "test_the_slot_of_a_cancelled_job_is_not_used_before_the_job_is_handed_back": AHEAD,
     "test_a_slot_forfeited_elsewhere_is_lost_though_the_job_is_just_being_handed_back": AHEAD,
     "test_a_callback_that_raises_is_logged_and_hurts_nobody": OBJECTS,
+    "test_what_its_own_queue_takes_away_is_heard_of_at_once_without_signals": OBJECTS,
+    "test_what_is_released_through_its_own_queue_is_lost_and_delivered_anew": OBJECTS,
     "test_closing_the_queue_ends_every_stream_and_every_reader_that_waits": "see test_servers",
     "test_closing_the_queue_hands_back_what_no_stream_had_delivered": "see test_servers",
     "test_what_was_not_delivered_goes_back_at_once_and_says_why_without_an_attempt": AHEAD,
