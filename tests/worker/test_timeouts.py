@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -56,9 +55,11 @@ async def test_what_a_handler_returns_after_its_timeout_does_not_count(hf: Holdf
 async def test_a_handler_that_blocks_the_loop_for_longer_than_its_timeout_is_failed_when_it_lets_go(
     hf: Holdfast,
 ) -> None:
-    @hf.task(name="block", timeout=0.1)
-    async def block() -> str:
-        time.sleep(0.3)  # noqa: ASYNC251
+    @hf.task(name="block", timeout=0.1, context=True)
+    async def block(context: JobContext) -> str:
+        assert context.deadline is not None
+        while datetime.now(UTC) < context.deadline + timedelta(milliseconds=10):
+            pass
         return "too late"
 
     job = await run_one(hf, await block.aenqueue())

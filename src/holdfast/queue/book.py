@@ -60,6 +60,8 @@ class Book:
     """The holdings of one stream. Whoever uses it holds the stream's lock."""
 
     capacity: int
+    lapses_after_s: float = inf
+    """How long a job may be unheard of before its reader, a worker, has lost its lease; see `has_lapsed`."""
     asked: int = 0
     forfeits: int = 0
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
@@ -123,6 +125,22 @@ class Book:
             self.entries[job_id] = entry
             self.waiting[job_id] = entry
         return superseded
+
+    def has_lapsed(self, entry: Entry, now: float) -> bool:
+        """Whether nobody could keep a worker's job: its process slept, or the database was away."""
+        return now - entry.seen_at >= self.lapses_after_s
+
+    def doubt(self, job_id: str, lease_id: str, now: float) -> bool:
+        """Whether to ask a second time if somebody has claimed a job.
+
+        For a moment after a worker whose leases have lapsed woke up it may be the worker itself, whose own
+        claim is not entered yet.
+        """
+        entry = self.find(job_id)
+        if entry is None or entry.lease_id != lease_id or entry.is_doubted:
+            return False
+        entry.is_doubted = self.has_lapsed(entry, now)
+        return entry.is_doubted
 
     def resume(self, job_id: str) -> str:
         """Deliver a job no more, because its reader has it already; its lease."""

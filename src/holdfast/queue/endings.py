@@ -75,7 +75,9 @@ def retry_later(holdings: Holdings, job_id: str, available_at: datetime) -> Step
 
 
 def release(holdings: Holdings, job_id: str) -> Steps[bool]:
-    return (yield from try_one(holdings, job_id, Released))
+    is_released = yield from try_one(holdings, job_id, Released)
+    holdings.unclear()  # its stream may be one of this queue, and there may be no signals
+    return is_released
 
 
 def complete_jobs(

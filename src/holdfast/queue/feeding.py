@@ -120,7 +120,7 @@ class Feeding(ABC):
         with self._lock:
             line = self._lines.of(stream)
             if line is None:
-                stream.looked(0)
+                stream.looks.answer(0)
             else:
                 line.more = True
         self.reported(stream)
@@ -228,19 +228,19 @@ class Feeding(ABC):
             stream = line.next_stream() if arrived is None else arrived.stream
             signals, freed_signals = line.signals, self._freed_signals
             # Only this call, not one that began before it, answers somebody who asks for a look.
-            looks = [] if stream is None else stream.take_looks()
+            looks = [] if stream is None else stream.looks.take()
             waiting, line.said_to_wait = line.said_to_wait, None
             claims = line.more or not line.due_known or now >= line.poll_at or bool(looks)
         if stream is None:
             return None  # looked at again when there is room
         if arrived is None and stream.unsure and not (yield from self._make_sure(line, stream)):
-            stream.put_back_looks(looks)
+            stream.looks.put_back(looks)
             return None
         most = self._most(stream)
         reports = stream.take_reports(most)
         asked = stream.ask(most, reports, arrived.asked if arrived else 0) if claims else 0
         if not (asked or reports):
-            stream.looked(0, looks)
+            stream.looks.answer(0, looks)
             self._plan_poll(line)
             return None
         look = line.look(
@@ -269,7 +269,7 @@ class Feeding(ABC):
         answer = yield from self._call(line, stream, reports, call, arrived)
         if answer is None:
             line.attending.lost()
-            stream.put_back_looks(looks)
+            stream.looks.put_back(looks)
             return None
         # What is refused may be held all the same, and is not claimed for.
         is_full = asked > 0 and len(answer.claimed) >= asked - len(answer.refused)
@@ -288,7 +288,7 @@ class Feeding(ABC):
         if not goes_on:
             brought.enter()
             stream.unsure = was_lost or brought.is_lost
-        stream.looked(len(answer.claimed), looks)
+        stream.looks.answer(len(answer.claimed), looks)
         with self._lock:
             line.found(look, len(answer.claimed), is_full, answer.next_due_in_s, monotonic())
         if goes_on:
@@ -300,7 +300,7 @@ class Feeding(ABC):
 
     def _may_go_on(self, line: Line, stream: OpenStream) -> bool:
         """Whether the next call can only be for the same stream, and has something to say already."""
-        if not stream.has_reports or stream.is_asked_for_a_look:
+        if not stream.has_reports or stream.looks:
             return False
         with self._lock:
             is_alone = len(line.streams) == 1 and not self._lines.is_another_due(line, monotonic())
@@ -406,7 +406,7 @@ class Feeding(ABC):
         finally:
             if stream.is_ending:
                 self._remove(stream)
-                stream.looked(0)
+                stream.looks.answer(0)
                 if not stream.ended.done():
                     stream.ended.set_result(is_settled)
             else:

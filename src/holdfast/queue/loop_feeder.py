@@ -107,5 +107,5 @@ class LoopFeeder(Feeding):
             self._errands.clear()
         for stream in streams:
             if stream.is_ending and not stream.ended.done():
-                stream.looked(0)
+                stream.looks.answer(0)
                 stream.ended.set_result(False)

@@ -28,8 +28,7 @@ Told: TypeAlias = tuple[str, T] | tuple[str, T, str | None]
 class Holdings(Protocol):
     """What the streams of a queue must hear of."""
 
-    def owner_of(self, job_id: str, *, settles: bool = True) -> tuple[int, str] | None: ...
-    def released(self, job_id: str, lease_id: str) -> None: ...
+    def owner_of(self, job_id: str) -> tuple[int, str] | None: ...
     def settled(self, holds: Iterable[tuple[str, str]]) -> None: ...
     def forfeited(self, job_id: str, lease_id: str) -> None: ...
     def unclear(self) -> None: ...
@@ -137,7 +136,8 @@ def settle_all(
     held: dict[int, str] = {}
     for place, (job_id, _, outcome) in enumerate(settlements):
         time = times[job_id] = times.get(job_id, -1) + 1
-        hold = holdings.owner_of(job_id, settles=not isinstance(outcome, Released))
+        # Whoever releases a job takes its holder for gone, and is not the holder.
+        hold = None if isinstance(outcome, Released) else holdings.owner_of(job_id)
         if hold is not None:
             held[place] = hold[1]
         places.setdefault((time, hold and hold[0]), []).append(place)
@@ -166,9 +166,7 @@ def _tell(
             # Perhaps it was somebody else who ended it so, and gave its slot up with it.
             holdings.unclear()
             continue
-        if isinstance(outcome, Released):
-            holdings.released(job_id, lease_id)
-        elif isinstance(outcome, Acknowledged) and not outcome.was_executing:
+        if isinstance(outcome, Acknowledged) and not outcome.was_executing:
             holdings.forfeited(job_id, lease_id)
         else:
             freed.append((job_id, lease_id))

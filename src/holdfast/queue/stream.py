@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from math import inf
 from time import monotonic
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from holdfast.domain.job import ClaimedJob
 from holdfast.domain.outcome import Reason, Verdict
 from holdfast.domain.states import HELD
 from holdfast.queue.book import Book, Entry, Leased, keeps_slot
+from holdfast.queue.looks import Looks
 from holdfast.queue.terms import Terms
 from holdfast.queue.values import JobStatus, job_from_claim
 from holdfast.store import Extension, Settlement
@@ -73,17 +75,17 @@ class OpenStream:
         """Jobs delivered anew that a worker may not have let go of; see `take_resumed`."""
         self._owners = owners.by_job
         self._lock = owners.lock
-        self._book = Book(terms.capacity)
+        self._book = Book(terms.capacity, terms.lease_s if terms.for_worker else inf)
         self._wake_reader = wake_reader
         self._tell = tell
         self._refused = refused or _ignore
+        self.looks: Final = Looks(owners.lock)
         self.observe: Final = observe or _overlook
         """Takes durations by name, for metrics."""
         self._ending = False
         self._draining = False
         self._error: BaseException | None = None
         self._reports: list[Settlement] = []
-        self._looks: list[Future[int]] = []
         self._on_cancel: list[Callable[[str], object]] = []
         self._on_lost: list[Callable[[str], object]] = []
 
@@ -162,17 +164,6 @@ class OpenStream:
             self._reports += reports
             return not knows
 
-    def ask_for_a_look(self) -> Future[int]:
-        """Done when the feeder has looked, with how many jobs that brought."""
-        looked: Future[int] = Future()
-        with self._lock:
-            self._looks.append(looked)
-        return looked
-
-    @property
-    def is_asked_for_a_look(self) -> bool:
-        return bool(self._looks)
-
     @property
     def is_ending(self) -> bool:
         return self._ending
@@ -210,7 +201,7 @@ class OpenStream:
     @property
     def needs_a_look(self) -> bool:
         """Whether there is anything the feeder can do for it."""
-        return self.has_room or self.has_reports or self.unsure or bool(self._looks)
+        return self.has_room or self.has_reports or self.unsure or bool(self.looks)
 
     @property
     def is_hungry(self) -> bool:
@@ -251,23 +242,6 @@ class OpenStream:
                 if report[0] in refusals:
                     self._refused(report, refusals[report[0]])
 
-    def take_looks(self) -> list[Future[int]]:
-        """Those who ask for a look, to be answered by the call that begins now."""
-        with self._lock:
-            looks, self._looks = self._looks, []
-        return looks
-
-    def put_back_looks(self, looks: list[Future[int]]) -> None:
-        """The call came to nothing: the next one is to answer."""
-        with self._lock:
-            self._looks = looks + self._looks
-
-    def looked(self, found: int, looks: list[Future[int]] | None = None) -> None:
-        """Tell those who asked for a look, or all of them, what it brought."""
-        for look in self.take_looks() if looks is None else looks:
-            if not look.done():
-                look.set_result(found)
-
     def unask(self) -> None:
         with self._lock:
             self._book.unask()
@@ -306,7 +280,7 @@ class OpenStream:
         counts under the new lease. If somebody took it away from a worker whose leases are kept, it is to be
         done anew.
         """
-        if not self._has_lapsed(old, now):
+        if not self._book.has_lapsed(old, now):
             return False
         job_id = old.job.id
         done = [report[:2] == (job_id, old.lease_id) for report in self._reports]
@@ -384,21 +358,6 @@ class OpenStream:
         with self._lock:
             return self._disown(self._book.free(job_id, lease_id))
 
-    def lease_of(self, job_id: str) -> str | None:
-        """The lease a job is held under."""
-        with self._lock:
-            entry = self._book.find(job_id)
-            return None if entry is None else entry.lease_id
-
-    def released(self, job_id: str, lease_id: str) -> bool:
-        """A job was taken away through this queue, by somebody who takes its holder for gone."""
-        with self._lock:
-            entry = self._book.free(job_id, lease_id)
-            was_held = self._disown(entry)
-        if entry is not None and entry.delivered:
-            self._call(self._on_lost, job_id)
-        return was_held
-
     def forfeited(self, job_id: str, lease_id: str) -> bool:
         """A job was acknowledged as not executing."""
         with self._lock:
@@ -433,7 +392,7 @@ class OpenStream:
                 return self.cancelling(job_id)
             case Hold.LAPSED:
                 return self._hear_lapsed(job_id, lease_id, is_swept=extension.state not in HELD)
-            case Hold.TAKEN if self._may_be_ours_again(job_id, lease_id):
+            case Hold.TAKEN if self._doubts_it(job_id, lease_id):
                 return False
             case Hold.TAKEN | Hold.ENDED:
                 with self._lock:
@@ -448,22 +407,11 @@ class OpenStream:
                     self._call(self._on_lost, job_id)
                 return True
 
-    def _may_be_ours_again(self, job_id: str, lease_id: str) -> bool:
-        """Whether the one who has claimed a job may be this worker, whose own claim is not entered yet.
-
-        That is so for a moment after a worker whose leases have lapsed woke up: ask a second time.
-        """
+    def _doubts_it(self, job_id: str, lease_id: str) -> bool:
         with self._lock:
-            entry = self._book.find(job_id)
-            if entry is None or entry.lease_id != lease_id or entry.is_doubted:
-                return False
-            if self._has_lapsed(entry, monotonic()):
-                self.has_doubts = entry.is_doubted = True
-            return entry.is_doubted
-
-    def _has_lapsed(self, entry: Entry, now: float) -> bool:
-        """Whether nobody could keep a worker's job: its process slept, or the database was away."""
-        return self.terms.for_worker and entry.seen_at <= now - self.terms.lease_s
+            is_doubted = self._book.doubt(job_id, lease_id, monotonic())
+            self.has_doubts |= is_doubted
+        return is_doubted
 
     def _hear_extended(self, job_id: str, lease_id: str) -> None:
         with self._lock:

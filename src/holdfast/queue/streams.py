@@ -106,10 +106,10 @@ class Streams:
 
     def look(self, stream: OpenStream) -> Future[int]:
         """Look at the queues of a stream now; done when that is over, with how many jobs it brought."""
-        looked = stream.ask_for_a_look()
+        looked = stream.looks.ask()
         feeder = self._feeder
         if feeder is None:
-            stream.looked(0)
+            stream.looks.answer(0)
         else:
             feeder.look(stream)
         return looked
@@ -123,24 +123,17 @@ class Streams:
         """The stream of this queue that holds the job."""
         return self._owners.by_job.get(job_id)
 
-    def owner_of(self, job_id: str, *, settles: bool = True) -> tuple[int, str] | None:
-        """The stream of this queue that holds the job, to be named when it is settled, and the lease.
-
-        Whoever releases a job is not taken for its holder, who `settles` it.
-        """
+    def owner_of(self, job_id: str) -> tuple[int, str] | None:
+        """The stream of this queue that holds the job, to be named when it is settled, and the lease."""
         stream = self._owners.by_job.get(job_id)
         if stream is None:
             return None
-        lease_id = stream.settling(job_id) if settles else stream.lease_of(job_id)
+        lease_id = stream.settling(job_id)
         return None if lease_id is None else (stream.terms.stream_id, lease_id)
 
     def settled(self, holds: Iterable[tuple[str, str]]) -> None:
         """Jobs that were ended or handed back through this queue: their slots are free."""
         self._leave(holds, OpenStream.settled)
-
-    def released(self, job_id: str, lease_id: str) -> None:
-        """A job taken away from its holder through this queue."""
-        self._leave([(job_id, lease_id)], OpenStream.released)
 
     def forfeited(self, job_id: str, lease_id: str) -> None:
         """A job acknowledged as not executing: it is gone, and its slot with it."""
