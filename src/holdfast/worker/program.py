@@ -20,6 +20,7 @@ from typing import Any, Final
 from holdfast.errors import DatabaseUnavailable, HoldfastError, InvalidArgument
 from holdfast.worker import logs, notify
 from holdfast.worker.engine import Worker
+from holdfast.worker.heap import seldom_searched
 from holdfast.worker.last_resort import LastResort
 from holdfast.worker.wakeups import signals_as_bytes
 
@@ -169,7 +170,8 @@ class Program:
     async def _work(self) -> int:
         announcing = asyncio.create_task(self._announce())
         try:
-            await self._worker.run()
+            with seldom_searched():
+                await self._worker.run()
         finally:
             announcing.cancel()
         return DONE if self._worker.settled else FAILED
