@@ -43,7 +43,7 @@ PLANTED: Final[dict[str, Plant]] = {
     ),
     "double_claim": Plant(
         "a claim does not lock what it takes",
-        (Edit("claim_jobs", "for update skip locked", ""),),
+        (Edit("_lock_next_jobs", "for update skip locked", ""),),
         sql="""
             create function public.dawdle() returns trigger language plpgsql as $$ begin
               perform pg_sleep(0.002); return new; end $$;
@@ -75,6 +75,11 @@ PLANTED: Final[dict[str, Plant]] = {
             Edit(
                 "claim_jobs", "set state = 'RUNNING',", "set state = 'RUNNING', attempts = job.attempts + 1,"
             ),
+            Edit(
+                "settle_and_claim",
+                "set state = 'RUNNING',",
+                "set state = 'RUNNING', attempts = job.attempts + 1,",
+            ),
         ),
         caught_by=(ATTEMPTS,),
     ),
@@ -96,13 +101,15 @@ PLANTED: Final[dict[str, Plant]] = {
                 "job.id::text, job.id is null",
             ),
             Edit(
-                "claim_jobs",
+                "_lock_next_jobs",
                 "not exists (select from holds where holds.kind = 'singleton' "
                 "and holds.key = job.singleton_key)",
                 "true",
             ),
             Edit(
-                "claim_jobs", "where job.id = any (v_ids) and job.singleton_key is not null;", "where false;"
+                "_complete_claim",
+                "where job.id = any (p_ids) and job.singleton_key is not null;",
+                "where false;",
             ),
         ),
         caught_by=(KEYS,),
@@ -115,7 +122,7 @@ PLANTED: Final[dict[str, Plant]] = {
                 "job.lease_expires_at <= v_now",
                 "job.lease_expires_at <= v_now + interval '1.9 seconds'",
             ),
-            Edit("claim_jobs", "job.lease_expires_at <= v_now)", "true)"),
+            Edit("_lock_next_jobs", "job.lease_expires_at <= o_now)", "true)"),
         ),
         caught_by=(LEASES,),
     ),
@@ -226,12 +233,18 @@ PLANTED: Final[dict[str, Plant]] = {
     ),
     "before_its_time": Plant(
         "a claim takes jobs that are due in a second",
-        (Edit("claim_jobs", "job.available_at <= v_now", "job.available_at <= v_now + interval '1 second'"),),
+        (
+            Edit(
+                "_lock_next_jobs",
+                "job.available_at <= o_now",
+                "job.available_at <= o_now + interval '1 second'",
+            ),
+        ),
         caught_by=("no job before its time",),
     ),
     "pause_forgotten": Plant(
         "a paused queue goes on",
-        (Edit("claim_jobs", "where queues.paused_at is null;", "where true;"),),
+        (Edit("_lock_next_jobs", "where queues.paused_at is null;", "where true;"),),
         caught_by=("no job of a paused queue is claimed",),
     ),
     "limit_forgotten": Plant(

@@ -127,6 +127,17 @@ def test_settled_jobs_leave_at_once_where_none_is_kept() -> None:
     assert (list(book.entries), book.room) == (["b"], 2)
 
 
+def test_settled_jobs_are_taken_apart_when_the_next_claim_is_entered_whatever_it_brought() -> None:
+    book = Book(2)
+    book.assign([claimed("a", "1"), claimed("b", "2")], 0.0)
+    book.deliver()
+    book.free_settled([("a", "1", COMPLETED), ("b", "2", COMPLETED)])
+    assert [entry.job.id for entry in book.leaving] == ["a", "b"]
+    assert book.room == 2
+    book.assign([], 1.0)
+    assert book.leaving == []
+
+
 def test_a_slot_is_free_when_its_job_has_left_and_only_once() -> None:
     book = Book(1)
     book.ask(1)

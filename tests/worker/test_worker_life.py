@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
+from holdfast.domain.job import ClaimedJob
 from holdfast.domain.states import JobState
 from holdfast.errors import QueueClosed, SchemaMissing
 from holdfast.worker.children.memory import resident_bytes
@@ -32,6 +33,22 @@ def connections(conn: psycopg.Connection[Any]) -> int:
 def our_threads() -> list[str]:
     """Those of workers, and of the pools of connections, which bear our name too."""
     return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast"))
+
+
+async def test_an_idle_worker_keeps_nothing_of_the_jobs_it_has_done(hf: Holdfast) -> None:
+    @hf.task(name="noop")
+    async def noop(text: str) -> None:
+        pass
+
+    payload = {"args": ["of this test alone"], "kwargs": {}}
+    async with at_work(hf, {"default": 500}) as worker:
+        await noop.aenqueue("of this test alone")
+        await drained(worker)
+        await hf.aenqueue_many(noop.job("of this test alone") for _ in range(2000))
+        await drained(worker)
+
+        kept = [each for each in gc.get_objects() if isinstance(each, ClaimedJob) and each.payload == payload]
+        assert len(kept) == 0
 
 
 @pytest.mark.timeout(300)

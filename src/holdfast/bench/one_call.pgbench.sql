@@ -4,13 +4,13 @@
 \set room case when :turn > :turns then 0 when :turn > :warm_up then :batch else 1 end
 \set settling :claimed
 select
-  count(*) filter (where kind = 'claimed') as claimed,
+  count(*) filter (where kind is null) as claimed,
   count(*) filter (where kind = 'refused') as refused,
-  coalesce(array_agg(job_id) filter (where kind = 'claimed'), '{}') as ids,
-  coalesce(array_agg(lease_id) filter (where kind = 'claimed'), '{}') as leases
+  coalesce(array_agg('j' || number) filter (where kind is null), '{}') as ids,
+  coalesce(array_agg(lease_id) filter (where kind is null), '{}') as leases
 from holdfast.settle_and_claim(
   :ids::text[], array_fill('complete'::text, array[:settling::integer]), :leases::text[],
-  'bench', array['bench'], :room::integer, 60) \gset
+  'bench', array['bench'], :room::integer, 60, p_brief => true) \gset
 \if :refused <> 0
 insert into holdfast_bench.mismatches (contender, claimed, settled)
 values ('one_call', :settling::bigint, :settling::bigint - :refused::bigint);

@@ -404,6 +404,9 @@ create function _check_submission(p_job_ids text[], p_queues text[], p_payloads 
 create function _clock()
   returns timestamp with time zone
   language sql volatile;
+create function _complete_claim(p_ids bigint[], p_worker_id text, p_now timestamp with time zone, p_keyed boolean, p_traced boolean)
+  returns void
+  language plpgsql volatile set search_path from current;
 create function _complete_locked_job(p_locked_job jobs_with_status, p_worker_id text, p_trace_context jsonb DEFAULT '{}'::jsonb)
   returns boolean
   language plpgsql volatile set search_path from current;
@@ -464,9 +467,6 @@ create function _hand_back_locked_jobs(p_ids bigint[], p_operations text[], p_ta
 create function _history_bounds()
   returns double precision[]
   language sql immutable parallel safe set search_path from current;
-create function _holds_resource(p_id bigint)
-  returns boolean
-  language plpgsql volatile set search_path from current;
 create function _is_awaited(p_queue text, p_now timestamp with time zone)
   returns boolean
   language sql volatile;
@@ -494,6 +494,9 @@ create function _lock_jobs(p_ids bigint[])
 create function _lock_live_job(p_job_id text, p_operation text)
   returns jobs
   language plpgsql volatile set search_path from current;
+create function _lock_next_jobs(p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision, p_tags text[], p_stream_id bigint, p_sweep boolean, p_floor_at timestamp with time zone, p_floor_id bigint, p_take_resources boolean, p_floor_priority integer, OUT o_ids bigint[], OUT o_runs integer[], OUT o_taken bigint[], OUT o_lease text, OUT o_now timestamp with time zone, OUT o_keyed boolean, OUT o_traced boolean)
+  returns record
+  language plpgsql volatile set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _lock_parents(p_wait_for text[], p_if_parent_fails text)
   returns TABLE(parent text, parent_id bigint, state job_state, ordinal bigint)
   language plpgsql volatile set search_path from current;
@@ -788,12 +791,12 @@ create function set_trace(p_enabled boolean)
 create function set_trace_level(p_level text)
   returns text
   language plpgsql volatile security definer set search_path from current;
-create function settle_and_claim(p_job_ids text[], p_operations text[], p_lease_ids text[], p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0, p_listener bigint DEFAULT NULL::bigint, p_waits_seconds double precision DEFAULT NULL::double precision, p_present_seconds double precision DEFAULT NULL::double precision, p_own_transaction boolean DEFAULT false, p_take_resources boolean DEFAULT false, p_floor_priority integer DEFAULT NULL::integer)
+create function settle_and_claim(p_job_ids text[], p_operations text[], p_lease_ids text[], p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision DEFAULT 30, p_tags text[] DEFAULT NULL::text[], p_stream_id bigint DEFAULT NULL::bigint, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_sweep boolean DEFAULT true, p_floor_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_floor_id bigint DEFAULT 0, p_listener bigint DEFAULT NULL::bigint, p_waits_seconds double precision DEFAULT NULL::double precision, p_present_seconds double precision DEFAULT NULL::double precision, p_own_transaction boolean DEFAULT false, p_take_resources boolean DEFAULT false, p_floor_priority integer DEFAULT NULL::integer, p_brief boolean DEFAULT false)
   returns TABLE(kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb, available_at timestamp with time zone, created_at timestamp with time zone, lease_expires_at timestamp with time zone, number bigint, started_at timestamp with time zone, last_retry_at timestamp with time zone, expires_at timestamp with time zone, error_message text, if_parent_fails text, reason text, state job_state)
-  language plpgsql volatile security definer set search_path from current;
+  language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function settle_jobs(p_job_ids text[], p_operations text[], p_lease_ids text[] DEFAULT NULL::text[], p_worker_id text DEFAULT NULL::text, p_results jsonb[] DEFAULT NULL::jsonb[], p_result_bytes bytea[] DEFAULT NULL::bytea[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_permanent boolean[] DEFAULT NULL::boolean[], p_stream_id bigint DEFAULT NULL::bigint, p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[])
   returns TABLE(job_id text, ok boolean, state job_state, reason text)
-  language plpgsql volatile security definer set search_path from current;
+  language plpgsql volatile security definer set enable_bitmapscan=on set enable_hashjoin=on set enable_mergejoin=on set enable_seqscan=on set enable_sort=on set search_path from current;
 create function stop_job(p_job_id text, p_error text DEFAULT ''::text, p_lease_id text DEFAULT NULL::text, p_worker_id text DEFAULT NULL::text)
   returns job_state
   language plpgsql volatile security definer set search_path from current;
@@ -888,7 +891,7 @@ grant execute on routine set_queue_limit(text,integer) to holdfast_admin;
 grant execute on routine set_resource_capacity(text,integer) to holdfast_admin;
 grant execute on routine set_trace(boolean) to holdfast_admin;
 grant execute on routine set_trace_level(text) to holdfast_admin;
-grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint,bigint,double precision,double precision,boolean,boolean,integer) to holdfast_admin;
+grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint,bigint,double precision,double precision,boolean,boolean,integer,boolean) to holdfast_admin;
 grant execute on routine settle_jobs(text[],text[],text[],text,jsonb[],bytea[],text[],text[],double precision[],boolean[],bigint,timestamp with time zone[]) to holdfast_admin;
 grant execute on routine stop_job(text,text,text,text) to holdfast_admin;
 grant execute on routine stop_job_with_retry(text,text,text,text,text) to holdfast_admin;
@@ -965,7 +968,7 @@ grant execute on routine requeue_job(text,timestamp with time zone,text,text,tex
 grant execute on routine reschedule_job(text,text,text,text,text[],timestamp with time zone,jsonb,text,jsonb) to holdfast_worker;
 grant execute on routine resource_capacity(text) to holdfast_worker;
 grant execute on routine retry_later(text,timestamp with time zone,text,text,text,double precision) to holdfast_worker;
-grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint,bigint,double precision,double precision,boolean,boolean,integer) to holdfast_worker;
+grant execute on routine settle_and_claim(text[],text[],text[],text,text[],integer,double precision,text[],bigint,jsonb[],bytea[],text[],text[],double precision[],boolean[],boolean,timestamp with time zone,bigint,bigint,double precision,double precision,boolean,boolean,integer,boolean) to holdfast_worker;
 grant execute on routine settle_jobs(text[],text[],text[],text,jsonb[],bytea[],text[],text[],double precision[],boolean[],bigint,timestamp with time zone[]) to holdfast_worker;
 grant execute on routine stop_job(text,text,text,text) to holdfast_worker;
 grant execute on routine stop_job_with_retry(text,text,text,text,text) to holdfast_worker;

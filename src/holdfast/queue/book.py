@@ -71,6 +71,9 @@ class Book:
     """Those that never will be, and are to be handed back."""
     lapsed: dict[str, Entry] = field(default_factory=dict[str, Entry])
     """Delivered, and taken from us for want of a sign of life. No slot, but who has them may not know yet."""
+    leaving: list[Entry] = field(default_factory=list[Entry])
+    """Settled and let go. To take them apart takes longer than that, and the server waits for its next call:
+    so it is done with the next claim, which is entered while the server works."""
 
     @property
     def room(self) -> int:
@@ -111,6 +114,7 @@ class Book:
         without it no claim has anything reserved from now on.
         """
         self.asked = 0 if asked is None else self.asked - asked
+        self.leaving.clear()
         superseded: list[Entry] = []
         for job in jobs:
             job_id, lease_id = job.id, job.lease_id or ""
@@ -195,6 +199,7 @@ class Book:
             entry = entries.get(job_id)
             if is_plain and entry is not None and entry.delivered and entry.lease_id == lease_id:
                 del entries[job_id]  # what most come to, without a call for each
+                self.leaving.append(entry)
                 freed.append(job_id)
             elif job_id not in kept and self.free(job_id, lease_id) is not None:
                 freed.append(job_id)

@@ -147,6 +147,53 @@ def claimed_job(row: tuple[Any, ...]) -> ClaimedJob:
     )
 
 
+BRIEF_COLUMNS: Final = (
+    "kind, reason, state::text, job_id, lease_id, queue, task, payload, payload_bytes, priority, tags, "
+    "attempts, max_attempts, resource_keys, singleton_key, available_at, lease_expires_at, timeout_s, retry, "
+    "created_at, number, started_at, last_retry_at, expires_at, error_message, if_parent_fails"
+)
+"""An answer of `settle_and_claim` in brief: what is null is as in the row before the jobs, or as usual."""
+
+_PLAIN_NULLS: Final = len(BRIEF_COLUMNS.split(", ")) - len(
+    ("lease_id", "task", "payload", "available_at", "number")
+)
+
+
+def briefly_claimed_jobs(rows: Rows) -> list[ClaimedJob]:
+    """The jobs of a claim, from the row about all of them on."""
+    common = rows[0]
+    queue, until, begun = common[5], common[16], common[21]
+    jobs: list[ClaimedJob] = []
+    for row in rows[1:]:
+        if row.count(None) == _PLAIN_NULLS and row[6] is not None and row[7] is not None:
+            at, number = row[15], row[20]
+            # fmt: off
+            jobs.append(ClaimedJob(  # what most are; by position, as above
+                f"j{number}", row[4], queue, row[6], row[7], 0, (), 0, None, (), None, at, until, None, None,
+                at, number, begun, None, None, None, None,
+            ))
+            # fmt: on
+        else:
+            jobs.append(_briefly_claimed_job(row, queue, until, begun))
+    return jobs
+
+
+def _briefly_claimed_job(
+    row: tuple[Any, ...], queue: str | None, until: datetime, begun: datetime
+) -> ClaimedJob:
+    _, reason, _, *rest = row
+    job = claimed_job(tuple(rest))
+    job.job_id = job.job_id or f"j{job.number}"
+    job.queue = job.queue or queue or ""
+    job.priority = job.priority or 0
+    job.attempts = job.attempts or 0
+    job.created_at = job.created_at or job.available_at
+    job.lease_expires_at = job.lease_expires_at or until
+    job.started_at = job.started_at or begun
+    job.holds_resources = reason is not None
+    return job
+
+
 def claimed_jobs(rows: Rows) -> list[ClaimedJob]:
     return [claimed_job(row) for row in rows]
 

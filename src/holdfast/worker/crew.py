@@ -135,17 +135,21 @@ class Crew:
         while self._failure is None:
             self._arrived.clear()
             for stream in self._open:
-                try:
-                    batch = stream.take()
-                except StreamOver:
-                    continue
-                except Exception as error:  # what the database refuses for good
-                    self._failure = error
-                    self._failed.set()
-                    return
-                if batch:
-                    self._start(stream, batch)
+                self._begin_what_waits(stream)
             await self._arrived.wait()
+
+    def _begin_what_waits(self, stream: OpenStream) -> None:
+        try:
+            batch = stream.take()
+        except StreamOver:
+            return
+        except Exception as error:  # what the database refuses for good
+            self._failure = error
+            self._failed.set()
+            self._arrived.set()
+            return
+        if batch:
+            self._start(stream, batch)
 
     def _start(self, stream: OpenStream, jobs: list[ClaimedJob]) -> None:
         if stream.resumed:

@@ -21,7 +21,7 @@ BEAT = (
     "p_lease_ids => %s::text[], p_results => {results}, p_messages => null, p_delays => {delays}, "
     "p_worker_id => 'w', p_queues => '{{{queues}}}', p_limit => {limit}, p_lease_seconds => 30, "
     f"p_tags => {{tags}}, p_stream_id => {STREAM}, "
-    "p_sweep => {sweep}, p_floor_at => {floor}, p_floor_id => 0, p_floor_priority => 0)"
+    "p_sweep => {sweep}, p_floor_at => {floor}, p_floor_id => 0, p_floor_priority => 0, p_brief => true)"
 )
 SETTLE = (
     "select * from holdfast.settle_jobs(p_job_ids => %s::text[], p_operations => {operations}, "

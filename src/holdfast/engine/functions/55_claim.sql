@@ -89,14 +89,6 @@ begin
   return v_taken;
 end $$;
 
--- Whether a job just claimed has a resource. A function, so that it sees what the claim has done in the same statement.
-create or replace function _holds_resource(p_id bigint) returns boolean
-language plpgsql volatile set search_path from current
-as $$
-begin
-  return exists (select from holds where holds.job_id = p_id and holds.kind = 'resource');
-end $$;
-
 -- How many more jobs of each queue may be held now: null without a limit, 0 if the limit is reached, or if another claim of the
 -- queue is under way whose jobs nobody can see yet (holdfast.passed_over says so to settle_and_claim). The transaction-scoped try-lock makes sure of that without waiting; what is
 -- held is counted by a statement of its own after the lock. Only called when one of the queues has a limit.
@@ -285,29 +277,32 @@ begin
   end loop;
 end $$;
 
--- Claim for a worker or a stream: highest priority first, then by due time, then by number. Sweeps overdue leases first unless
--- told not to (a busy worker does it once a second). A floor is a worker's own memory of where the line begins: jobs before it
--- are passed over, if they have its priority; null: whatever they have. Guard: what makes a job eligible is tested under the row lock; locked jobs are skipped, never waited for.
--- p_take_resources: jobs that take one resource get it with the claim, if it is free; whoever claims has to look.
-create or replace function claim_jobs(
+-- Lock the jobs that a claim takes, without taking them, and say what the claim has to know. Parameters: those of claim_jobs.
+-- o_ids: their numbers as they stand in line, null if there is nothing to take. o_runs: where in o_ids ascending numbers
+-- begin. o_taken: those that got their resource. o_lease: what their leases begin with. o_keyed: whether some have singleton
+-- keys. o_traced: whether the claim is to be traced.
+-- Guard: what makes a job eligible is tested under the row lock; locked jobs are skipped, never waited for.
+create or replace function _lock_next_jobs(
   p_worker_id text,
   p_queues text[],
-  p_limit integer default 1,
-  p_lease_seconds double precision default 30,
-  p_tags text[] default null,
-  p_stream_id bigint default null,
-  p_sweep boolean default true,
-  p_floor_at timestamptz default '-infinity',
-  p_floor_id bigint default 0,
-  p_take_resources boolean default false,
-  p_floor_priority integer default null
-) returns table (
-  job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[],
-  attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb,
-  available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint, started_at timestamptz,
-  last_retry_at timestamptz, expires_at timestamptz, error_message text, if_parent_fails text
+  p_limit integer,
+  p_lease_seconds double precision,
+  p_tags text[],
+  p_stream_id bigint,
+  p_sweep boolean,
+  p_floor_at timestamptz,
+  p_floor_id bigint,
+  p_take_resources boolean,
+  p_floor_priority integer,
+  out o_ids bigint[],
+  out o_runs integer[],
+  out o_taken bigint[],
+  out o_lease text,
+  out o_now timestamptz,
+  out o_keyed boolean,
+  out o_traced boolean
 )
-language plpgsql security definer
+language plpgsql
 set search_path from current
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -319,9 +314,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  v_now timestamptz := _clock();
   v_threshold integer;
-  v_traced boolean;
   v_overdue boolean;
   v_special boolean;                                  -- whether the first queue is paused or limited
   v_queues text[] := p_queues;
@@ -339,20 +332,18 @@ declare
   v_keys text[];
   v_busy text[];
   v_level bigint[];                                   -- what we locked of this level
-  v_ids bigint[];                                     -- what we locked of all levels
   v_mixed boolean := false;                           -- whether that is out of order
   v_takes boolean;
   v_resources boolean := false;                       -- whether some of it takes resources
-  v_taken bigint[] := '{}';                           -- what has its resources
-  v_cuts integer[] := '{}';
   v_room integer := p_limit;
+begin
+  o_now := _clock();
+  o_taken := '{}';
   -- A claim's leases are the same 60 random bits and the job's number, as a UUID: one random value for all (one for each was
   -- a tenth of a claim's cost), no two alike, and nobody else can guess one.
-  v_lease constant text := left(gen_random_uuid()::text, 18);
-  v_variant constant bigint := 1::bigint << 63;
-begin
+  o_lease := left(gen_random_uuid()::text, 18);
   -- The settings above keep every look on the index jobs_ready, from the oldest due job on. All is in one function, and the
-  -- common case (one queue, whose first level fills the room) in three statements: know, lock, take. A statement costs 15 to
+  -- common case (one queue, whose first level fills the room) in two statements: know, lock. A statement costs 15 to
   -- 25 µs however little it does, a function 8, an expression 1; a claim of one job was 100 µs slower when it had eight.
   if (
     p_worker_id <> '' and p_limit >= 1 and p_lease_seconds > 0 and p_lease_seconds <= 1e9 and p_sweep is not null
@@ -374,7 +365,7 @@ begin
     settings.crash_concern_threshold,
     settings.trace_level = 'all',
     p_sweep and exists (
-      select from jobs job where job.state in ('RUNNING', 'CANCELLING') and job.lease_expires_at <= v_now),
+      select from jobs job where job.state in ('RUNNING', 'CANCELLING') and job.lease_expires_at <= o_now),
     exists (select from queues where queues.name = p_queues[1]),
     (
       select job.priority
@@ -385,14 +376,14 @@ begin
       order by job.queue desc, job.priority desc
       limit 1
     )
-  into v_threshold, v_traced, v_overdue, v_special, v_priority
+  into v_threshold, o_traced, v_overdue, v_special, v_priority
   from settings
   where settings.only_row;
 
   if v_overdue or v_special or cardinality(p_queues) > 1 then
     if v_overdue then
       perform _sweep(100);
-      v_now := _clock();
+      o_now := _clock();
     end if;
     select array_agg(line.queue), bool_or(queues.max_running is not null)
     into v_queues, v_limited
@@ -460,13 +451,13 @@ begin
         from jobs job
         where job.queue = v_queues[v_place]
           and job.priority = v_priority
-          and job.available_at <= v_now
+          and job.available_at <= o_now
           and (job.available_at, job.id)
             >= (case when p_floor_priority <> v_priority then '-infinity' else p_floor_at end, p_floor_id)
           and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
           and job.waiting_on = 0
           and job.consecutive_expirations < v_threshold
-          and (job.expires_at is null or job.expires_at > v_now)
+          and (job.expires_at is null or job.expires_at > o_now)
           and (p_tags is null or job.tags @> p_tags)
           and (
             job.singleton_key is null
@@ -488,8 +479,8 @@ begin
         v_busy := v_busy || v_keys;
       end if;
       v_resources := v_resources or coalesce(v_takes, false);
-      v_ids := v_ids || v_found;
-      v_room := p_limit - coalesce(cardinality(v_ids), 0);
+      o_ids := o_ids || v_found;
+      v_room := p_limit - coalesce(cardinality(o_ids), 0);
       exit when v_room = 0;
       v_level := v_level || v_found;
       if v_limited then
@@ -516,26 +507,100 @@ begin
       v_priority := null;
     end if;
   end loop;
-  if v_ids is null then
+  if o_ids is null then
     return;
   end if;
+  o_keyed := v_busy is not null;
   if v_mixed or cardinality(v_queues) > 1 then
-    v_ids := array(
-      select job.id from jobs job where job.id = any (v_ids) order by job.priority desc, job.available_at, job.id);
+    o_ids := array(
+      select job.id from jobs job where job.id = any (o_ids) order by job.priority desc, job.available_at, job.id);
   end if;
 
   if v_resources then
-    v_taken := _take_resources(v_ids, v_lease, v_now);
+    o_taken := _take_resources(o_ids, o_lease, o_now);
   end if;
 
-  -- Take. The index answers in the order of ids, the line is in the order of due times. So the update goes through what is
-  -- locked in runs of ascending ids (mostly there is one), and rows come out as they stand in line: sorting the answer costs
+  -- The index answers in the order of ids, the line is in the order of due times. So whoever takes these goes through them in
+  -- runs of ascending ids (mostly there is one), and rows come out as they stand in line: sorting the answer costs
   -- 40 µs more for 100 jobs, looking each id up by itself 200.
-  for v_next in 2..cardinality(v_ids) loop
-    if v_ids[v_next] < v_ids[v_next - 1] then
-      v_cuts := v_cuts || v_next;
+  o_runs := '{1}';
+  for v_next in 2..cardinality(o_ids) loop
+    if o_ids[v_next] < o_ids[v_next - 1] then
+      o_runs := o_runs || v_next;
     end if;
   end loop;
+end $$;
+
+-- What belongs to a claim besides the jobs: their singleton keys, and the trace.
+create or replace function _complete_claim(
+  p_ids bigint[], p_worker_id text, p_now timestamptz, p_keyed boolean, p_traced boolean
+) returns void
+language plpgsql set search_path from current
+as $$
+begin
+  if p_keyed then
+    insert into holds (kind, key, slot, job_id, lease_id, held_since)
+    select 'singleton', job.singleton_key, 1, job.id, job.lease_id, p_now
+    from jobs job
+    where job.id = any (p_ids) and job.singleton_key is not null;
+  end if;
+  if p_traced then
+    perform _emit_trace_events(
+      array_agg(_public_id(job.name, job.id)), array_agg('job_retrieved'::text), array_agg(p_worker_id),
+      array_agg(jsonb_build_object('lease_id', job.lease_id)),
+      array_agg(jsonb_build_object('lease_expires_at', job.lease_expires_at, 'next_need', job.queue)))
+    from jobs job
+    where job.id = any (p_ids);
+  end if;
+end $$;
+
+-- Claim for a worker or a stream: highest priority first, then by due time, then by number. Sweeps overdue leases first unless
+-- told not to (a busy worker does it once a second). A floor is a worker's own memory of where the line begins: jobs before it
+-- are passed over, if they have its priority; null: whatever they have. Locked jobs are skipped, never waited for.
+-- p_take_resources: jobs that take one resource get it with the claim, if it is free; whoever claims has to look.
+create or replace function claim_jobs(
+  p_worker_id text,
+  p_queues text[],
+  p_limit integer default 1,
+  p_lease_seconds double precision default 30,
+  p_tags text[] default null,
+  p_stream_id bigint default null,
+  p_sweep boolean default true,
+  p_floor_at timestamptz default '-infinity',
+  p_floor_id bigint default 0,
+  p_take_resources boolean default false,
+  p_floor_priority integer default null
+) returns table (
+  job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[],
+  attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision, retry jsonb,
+  available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint, started_at timestamptz,
+  last_retry_at timestamptz, expires_at timestamptz, error_message text, if_parent_fails text
+)
+language plpgsql security definer
+set search_path from current
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_locked constant record := _lock_next_jobs(
+    p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id, p_take_resources,
+    p_floor_priority);
+  v_ids constant bigint[] := v_locked.o_ids;
+  v_runs constant integer[] := v_locked.o_runs;
+  v_taken constant bigint[] := v_locked.o_taken;
+  v_lease constant text := v_locked.o_lease;
+  v_now constant timestamptz := v_locked.o_now;
+  v_variant constant bigint := 1::bigint << 63;
+begin
+  if v_ids is null then
+    return;
+  end if;
   return query
     update jobs job
     set state = 'RUNNING',
@@ -547,26 +612,15 @@ begin
         started_at = coalesce(job.started_at, v_now),
         stream_id = p_stream_id,
         has_holds = job.singleton_key is not null or job.id = any (v_taken)
-    from unnest(1 || v_cuts, v_cuts || cardinality(v_ids) + 1) as run (first, next)
+    from unnest(v_runs, v_runs[2:] || cardinality(v_ids) + 1) as run (first, next)
     where job.id = any (v_ids[run.first:run.next - 1])
     returning
       _public_id(job.name, job.id), job.lease_id::text, job.queue, job.task, job.payload, job.payload_bytes,
       job.priority, job.tags, job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s,
       job.retry, job.available_at, job.created_at, job.lease_expires_at, job.id, job.started_at, job.last_retry_at,
       job.expires_at, job.error_message, job.if_parent_fails;
-  if v_busy is not null then
-    insert into holds (kind, key, slot, job_id, lease_id, held_since)
-    select 'singleton', job.singleton_key, 1, job.id, job.lease_id, v_now
-    from jobs job
-    where job.id = any (v_ids) and job.singleton_key is not null;
-  end if;
-  if v_traced then
-    perform _emit_trace_events(
-      array_agg(_public_id(job.name, job.id)), array_agg('job_retrieved'::text), array_agg(p_worker_id),
-      array_agg(jsonb_build_object('lease_id', job.lease_id)),
-      array_agg(jsonb_build_object('lease_expires_at', job.lease_expires_at, 'next_need', job.queue)))
-    from jobs job
-    where job.id = any (v_ids);
+  if v_locked.o_keyed or v_locked.o_traced then
+    perform _complete_claim(v_ids, p_worker_id, v_now, v_locked.o_keyed, v_locked.o_traced);
   end if;
 end $$;
 
@@ -651,6 +705,179 @@ begin
     from claim_jobs(
       p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id,
       p_floor_priority => p_floor_priority);
+end $$;
+
+-- A worker's heartbeat in one round trip and one commit: settle what is done, then claim what there is room for.
+-- Rows: 'refused' for each settle that was not taken (with its reason), 'claimed' for each job, and if there was none to claim
+-- one 'next' whose available_at is the next moment something becomes due (null: nothing known; now: a queue with a limit was
+-- passed over because of another claim) and whose created_at is now, by the database's clock: to find that moment takes half as long as a claim, and whoever got jobs can ask when he has begun them.
+-- A job whose settle is refused and that is held all the same takes one from the limit, and so does one that somebody called
+-- stopped, perhaps without its slot: whoever counts on the slots it frees never holds more than it asked for.
+-- p_listener: whoever takes jobs of these queues and hears their signals, by a number of its own. It waits for one for
+-- p_waits_seconds, if nothing was claimed; it is busy for p_present_seconds, if something was; null: what was written down holds.
+-- Who did not wait before has to look once more after this: a submit that saw nobody wait may have committed meanwhile.
+-- p_take_resources: jobs that take one resource get it with the claim, if it is free; their reason is 'holding'.
+-- p_own_transaction: the call commits as it ends, so it need not signal while the workers of a queue are all busy.
+-- p_brief: say of claimed jobs only what is not the same for most, because to pass it on costs as much as to claim them. A row
+-- 'claim' comes before them with what they have in common: queue (if there is one), lease_expires_at, started_at. In theirs
+-- null means that, and as job_id the generated one, as priority and attempts 0, as created_at available_at; kind and state
+-- are null.
+create or replace function settle_and_claim(
+  p_job_ids text[],
+  p_operations text[],
+  p_lease_ids text[],
+  p_worker_id text,
+  p_queues text[],
+  p_limit integer,
+  p_lease_seconds double precision default 30,
+  p_tags text[] default null,
+  p_stream_id bigint default null,
+  p_results jsonb[] default null,
+  p_result_bytes bytea[] default null,
+  p_messages text[] default null,
+  p_tracebacks text[] default null,
+  p_delays double precision[] default null,
+  p_permanent boolean[] default null,
+  p_sweep boolean default true,
+  p_floor_at timestamptz default '-infinity',
+  p_floor_id bigint default 0,
+  p_listener bigint default null,
+  p_waits_seconds double precision default null,
+  p_present_seconds double precision default null,
+  p_own_transaction boolean default false,
+  p_take_resources boolean default false,
+  p_floor_priority integer default null,
+  p_brief boolean default false
+) returns table (
+  kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer,
+  tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision,
+  retry jsonb, available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint,
+  started_at timestamptz, last_retry_at timestamptz, expires_at timestamptz, error_message text, if_parent_fails text,
+  reason text, state job_state
+)
+language plpgsql security definer
+set search_path from current
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_locked record;
+  v_ids bigint[];
+  v_runs integer[];
+  v_taken bigint[];
+  v_lease text;
+  v_now timestamptz;
+  v_variant constant bigint := 1::bigint << 63;
+  -- What a brief answer leaves out: null unless it is brief, and nothing is like null.
+  v_until timestamptz;
+  v_begun timestamptz;
+  v_queue text;
+  v_zero integer;
+begin
+  if p_limit is null or p_limit < 0 then
+    raise exception 'the limit must be at least 0, not %', coalesce(p_limit::text, 'null') using errcode = '22023';
+  end if;
+  if not coalesce(p_waits_seconds > 0 and p_waits_seconds <= 1e9, true) then
+    perform _require_positive(p_waits_seconds, 'p_waits_seconds');
+  end if;
+  if not coalesce(p_present_seconds > 0 and p_present_seconds <= 1e9, true) then
+    perform _require_positive(p_present_seconds, 'p_present_seconds');
+  end if;
+  if p_brief is null then
+    perform _require_flag(p_brief, 'p_brief');
+  end if;
+  if cardinality(p_job_ids) > 0 then
+    if p_own_transaction then
+      perform set_config('holdfast.own_transaction', 'on', true);
+    end if;
+    kind := 'refused';
+    for job_id, reason, state in
+      select verdict.job_id, verdict.reason, verdict.state
+      from settle_jobs(
+        p_job_ids, p_operations, p_lease_ids, null, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
+        p_permanent, p_stream_id) as verdict
+      where not verdict.ok
+    loop
+      return next;
+      if reason = 'wrong_state' and state in ('RUNNING', 'CANCELLING', 'UNKNOWN_STOPPED') then
+        p_limit := p_limit - 1;
+      end if;
+    end loop;
+  end if;
+  if p_limit > 0 then
+    v_locked := _lock_next_jobs(
+      p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id, p_take_resources,
+      p_floor_priority);
+    v_ids := v_locked.o_ids;
+    if v_ids is not null then
+      v_runs := v_locked.o_runs;
+      v_taken := v_locked.o_taken;
+      v_lease := v_locked.o_lease;
+      v_now := v_locked.o_now;
+      if p_brief then
+        v_until := v_now + p_lease_seconds * interval '1 second';
+        v_begun := v_now;
+        v_queue := case when cardinality(p_queues) = 1 then p_queues[1] end;
+        v_zero := 0;
+        kind := 'claim';
+        job_id := null;
+        queue := v_queue;
+        lease_expires_at := v_until;
+        started_at := v_begun;
+        reason := null;
+        state := null;
+        return next;
+      end if;
+      return query
+        update jobs job
+        set state = 'RUNNING',
+            lease_id = (v_lease || to_hex(job.id | v_variant))::uuid,
+            lease_expires_at = v_now + p_lease_seconds * interval '1 second',
+            assignee_id = p_worker_id,
+            assigned_at = v_now,
+            extended_at = null,
+            started_at = coalesce(job.started_at, v_now),
+            stream_id = p_stream_id,
+            has_holds = job.singleton_key is not null or job.id = any (v_taken)
+        from unnest(v_runs, v_runs[2:] || cardinality(v_ids) + 1) as run (first, next)
+        where job.id = any (v_ids[run.first:run.next - 1])
+        returning
+          case when not p_brief then 'claimed' end,
+          case when p_brief then job.name else _public_id(job.name, job.id) end,
+          job.lease_id::text, nullif(job.queue, v_queue), job.task, job.payload, job.payload_bytes,
+          nullif(job.priority, v_zero), job.tags, nullif(job.attempts, v_zero), job.max_attempts, job.resource_keys,
+          job.singleton_key, job.timeout_s, job.retry, job.available_at,
+          case when not p_brief or job.created_at <> job.available_at then job.created_at end,
+          nullif(job.lease_expires_at, v_until), job.id, nullif(job.started_at, v_begun), job.last_retry_at, job.expires_at,
+          job.error_message, job.if_parent_fails,
+          case when job.id = any (v_taken) then 'holding' end,
+          case when not p_brief then job.state end;
+      if v_locked.o_keyed or v_locked.o_traced then
+        perform _complete_claim(v_ids, p_worker_id, v_now, v_locked.o_keyed, v_locked.o_traced);
+      end if;
+      if p_present_seconds is not null and p_listener is not null then
+        perform _attend(p_listener, p_queues, 0, p_present_seconds);
+      end if;
+    else
+      return query
+        select
+          'next', null::text, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],
+          null::integer, null::integer, null::text[], null::text, null::double precision, null::jsonb,
+          case when current_setting('holdfast.passed_over', true) = 'on' then _clock() else _next_due(p_queues) end,
+          _clock(), null::timestamptz, null::bigint, null::timestamptz, null::timestamptz,
+          null::timestamptz, null::text, null::text, null::text, null::job_state;
+      -- Last of all: whoever has the row locked then needs nothing else, and stands in nobody's way.
+      if p_waits_seconds is not null and p_listener is not null then
+        perform _attend(p_listener, p_queues, p_waits_seconds, p_waits_seconds);
+      end if;
+    end if;
+  end if;
 end $$;
 
 -- Seed 003: lease ready jobs whose need is among the worker's capabilities. With notify on, a call that finds nothing leaves

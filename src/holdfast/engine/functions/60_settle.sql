@@ -290,7 +290,14 @@ create or replace function settle_jobs(
   p_stream_id bigint default null,
   p_available_at timestamptz[] default null
 ) returns table (job_id text, ok boolean, state job_state, reason text)
-language plpgsql security definer set search_path from current
+language plpgsql security definer
+set search_path from current
+-- As usual, whoever calls: settle_and_claim has switched off what must not be used to claim.
+set enable_seqscan = on
+set enable_bitmapscan = on
+set enable_sort = on
+set enable_hashjoin = on
+set enable_mergejoin = on
 as $$
 #variable_conflict use_column
 declare
@@ -356,112 +363,6 @@ begin
       v_ids, p_operations, p_lease_ids, v_named, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
       p_available_at, p_permanent, p_worker_id, p_stream_id) as verdict on verdict.ordinal = asked.place
     order by asked.place;
-end $$;
-
--- A worker's heartbeat in one round trip and one commit: settle what is done, then claim what there is room for.
--- Rows: 'refused' for each settle that was not taken (with its reason), 'claimed' for each job, and if there was none to claim
--- one 'next' whose available_at is the next moment something becomes due (null: nothing known; now: a queue with a limit was
--- passed over because of another claim) and whose created_at is now, by the database's clock: to find that moment takes half as long as a claim, and whoever got jobs can ask when he has begun them.
--- A job whose settle is refused and that is held all the same takes one from the limit, and so does one that somebody called
--- stopped, perhaps without its slot: whoever counts on the slots it frees never holds more than it asked for.
--- p_listener: whoever takes jobs of these queues and hears their signals, by a number of its own. It waits for one for
--- p_waits_seconds, if nothing was claimed; it is busy for p_present_seconds, if something was; null: what was written down holds.
--- Who did not wait before has to look once more after this: a submit that saw nobody wait may have committed meanwhile.
--- p_take_resources: jobs that take one resource get it with the claim, if it is free; their reason is 'holding'.
--- p_own_transaction: the call commits as it ends, so it need not signal while the workers of a queue are all busy.
-create or replace function settle_and_claim(
-  p_job_ids text[],
-  p_operations text[],
-  p_lease_ids text[],
-  p_worker_id text,
-  p_queues text[],
-  p_limit integer,
-  p_lease_seconds double precision default 30,
-  p_tags text[] default null,
-  p_stream_id bigint default null,
-  p_results jsonb[] default null,
-  p_result_bytes bytea[] default null,
-  p_messages text[] default null,
-  p_tracebacks text[] default null,
-  p_delays double precision[] default null,
-  p_permanent boolean[] default null,
-  p_sweep boolean default true,
-  p_floor_at timestamptz default '-infinity',
-  p_floor_id bigint default 0,
-  p_listener bigint default null,
-  p_waits_seconds double precision default null,
-  p_present_seconds double precision default null,
-  p_own_transaction boolean default false,
-  p_take_resources boolean default false,
-  p_floor_priority integer default null
-) returns table (
-  kind text, job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer,
-  tags text[], attempts integer, max_attempts integer, resource_keys text[], singleton_key text, timeout_s double precision,
-  retry jsonb, available_at timestamptz, created_at timestamptz, lease_expires_at timestamptz, number bigint,
-  started_at timestamptz, last_retry_at timestamptz, expires_at timestamptz, error_message text, if_parent_fails text,
-  reason text, state job_state
-)
-language plpgsql security definer set search_path from current
-as $$
-#variable_conflict use_column
-begin
-  if p_limit is null or p_limit < 0 then
-    raise exception 'the limit must be at least 0, not %', coalesce(p_limit::text, 'null') using errcode = '22023';
-  end if;
-  if not coalesce(p_waits_seconds > 0 and p_waits_seconds <= 1e9, true) then
-    perform _require_positive(p_waits_seconds, 'p_waits_seconds');
-  end if;
-  if not coalesce(p_present_seconds > 0 and p_present_seconds <= 1e9, true) then
-    perform _require_positive(p_present_seconds, 'p_present_seconds');
-  end if;
-  if cardinality(p_job_ids) > 0 then
-    if p_own_transaction then
-      perform set_config('holdfast.own_transaction', 'on', true);
-    end if;
-    kind := 'refused';
-    for job_id, reason, state in
-      select verdict.job_id, verdict.reason, verdict.state
-      from settle_jobs(
-        p_job_ids, p_operations, p_lease_ids, null, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
-        p_permanent, p_stream_id) as verdict
-      where not verdict.ok
-    loop
-      return next;
-      if reason = 'wrong_state' and state in ('RUNNING', 'CANCELLING', 'UNKNOWN_STOPPED') then
-        p_limit := p_limit - 1;
-      end if;
-    end loop;
-  end if;
-  if p_limit > 0 then
-    return query
-      select
-        'claimed', job.job_id, job.lease_id, job.queue, job.task, job.payload, job.payload_bytes, job.priority, job.tags,
-        job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s, job.retry, job.available_at,
-        job.created_at, job.lease_expires_at, job.number, job.started_at, job.last_retry_at, job.expires_at,
-        job.error_message, job.if_parent_fails,
-        case when p_take_resources and job.resource_keys is not null and _holds_resource(job.number) then 'holding' end,
-        'RUNNING'::job_state
-      from claim_jobs(
-        p_worker_id, p_queues, p_limit, p_lease_seconds, p_tags, p_stream_id, p_sweep, p_floor_at, p_floor_id,
-        p_take_resources, p_floor_priority) as job;
-    if found then
-      if p_present_seconds is not null and p_listener is not null then
-        perform _attend(p_listener, p_queues, 0, p_present_seconds);
-      end if;
-    else
-      return query
-        select
-          'next', null::text, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],
-          null::integer, null::integer, null::text[], null::text, null::double precision, null::jsonb,
-          case when current_setting('holdfast.passed_over', true) = 'on' then _clock() else _next_due(p_queues) end,
-          _clock(), null::timestamptz, null::bigint, null::timestamptz, null::timestamptz,
-          null::timestamptz, null::text, null::text, null::text, null::job_state;
-      -- Last of all: whoever has the row locked then needs nothing else, and stands in nobody's way.
-      if p_waits_seconds is not null and p_listener is not null then
-        perform _attend(p_listener, p_queues, p_waits_seconds, p_waits_seconds);
-      end if;
-    end if;
-  end if;
 end $$;
 
 -- One job, one operation: an error unless it was settled. Answers the state it is in now.

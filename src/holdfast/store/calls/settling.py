@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, assert_never, cast
 
 from holdfast.domain.content import CONTENT_BYTES, storable_json, storable_text
-from holdfast.domain.job import ClaimedJob, Content
+from holdfast.domain.job import Content
 from holdfast.domain.outcome import (
     COMPLETED,
     Acknowledged,
@@ -57,8 +57,7 @@ SETTLE_JOBS: Final = statement(
 
 SETTLE_AND_CLAIM: Final = statement(
     "settle_and_claim",
-    # That a claimed job is RUNNING is known: to write it out would be a look into the catalog for each.
-    f"kind, reason, case kind when 'refused' then state::text end, {rows.CLAIMED_COLUMNS}",
+    rows.BRIEF_COLUMNS,
     p_job_ids="text[]",
     p_operations="text[]",
     p_lease_ids="text[]",
@@ -82,12 +81,13 @@ SETTLE_AND_CLAIM: Final = statement(
     p_waits_seconds="double precision",
     p_present_seconds="double precision",
     p_take_resources="boolean",
+    p_brief="boolean",
     p_own_transaction=OWN_TRANSACTION,
 )
 
 _NOT_STORED: Final = {"[holdfast]": "there was a result, and the database refused to store it"}
-_DUE_AT: Final = rows.CLAIMED_COLUMNS.split(", ").index("available_at")
-_NOW: Final = rows.CLAIMED_COLUMNS.split(", ").index("created_at")
+_DUE_AT: Final = rows.BRIEF_COLUMNS.split(", ").index("available_at")
+_NOW: Final = rows.BRIEF_COLUMNS.split(", ").index("created_at")
 """Where the row about the future has its two moments."""
 
 
@@ -157,6 +157,7 @@ def settle_and_claim(
         *sweep_terms(sweep, floor),
         *_attendance_terms(attendance),
         arguments.flag(take_resources, "take_resources"),
+        "t",
     )
     return Call(
         SETTLE_AND_CLAIM,
@@ -172,20 +173,23 @@ def settle_and_claim(
 
 def _columns(settlements: Sequence[Settlement], *, bare: bool = False) -> arrays.Columns:
     """The arrays of a settle, side by side. A column that says nothing is not sent at all."""
-    job_ids = [job_id for job_id, _, _ in settlements]
+    job_ids, leases, outcomes = zip(*settlements, strict=True) if settlements else ((),) * 3
     if "" in job_ids:
         raise InvalidArgument("job_id is empty")
+    jobs = arrays.of_texts(job_ids, "job_id")
+    lease_ids = arrays.of_texts(leases, "lease_id")
+    if all(outcome is COMPLETED for outcome in outcomes):  # what most calls say, while a server waits
+        completions = arrays.of_texts(("complete",) * len(outcomes), "operation")
+        return arrays.for_one_statement((jobs, completions, lease_ids, *(None,) * 6), "settle_jobs")
     written = [
-        _COMPLETED if outcome is COMPLETED else _write(_bare(outcome) if bare else outcome, job_id)
-        for job_id, _, outcome in settlements
+        _write(_bare(outcome) if bare else outcome, job_id)
+        for job_id, outcome in zip(job_ids, outcomes, strict=True)
     ]
-    operations, results, raw, messages, tracebacks, delays, permanent = (
-        zip(*written, strict=True) if written else ((),) * 7
-    )
+    operations, results, raw, messages, tracebacks, delays, permanent = zip(*written, strict=True)
     columns = (
-        arrays.of_texts(job_ids, "job_id"),
+        jobs,
         arrays.of_texts(cast("Sequence[str]", operations), "operation"),
-        arrays.of_texts([lease_id for _, lease_id, _ in settlements], "lease_id"),
+        lease_ids,
         arrays.of_json(cast("Sequence[str | None]", results), "result"),
         arrays.of_bytes(cast("Sequence[bytes | None]", raw)),
         arrays.of_json(cast("Sequence[str | None]", messages), "message"),
@@ -278,29 +282,24 @@ def _is_fenced(settlements: Sequence[Settlement]) -> bool:
 
 
 def _settled_and_claimed(answer: Rows) -> SettledAndClaimed:
+    """What was refused comes first, then what was claimed, or when something becomes due."""
     refused: list[Verdict] = []
-    claimed: list[ClaimedJob] = []
-    next_due = next_due_in_s = None
-    for row in answer:
-        kind = row[0]
-        if kind == "claimed":
-            job = rows.claimed_job(row[3:])
-            job.holds_resources = row[1] is not None
-            claimed.append(job)
-        elif kind == "refused" and row[1] != Reason.ALREADY:
-            refused.append(rows.verdict(row[3], False, row[2], row[1]))
-        elif kind == "next":
-            next_due = row[3 + _DUE_AT]
-            if next_due is not None:
-                next_due_in_s = (next_due - row[3 + _NOW]).total_seconds()
-    return SettledAndClaimed(refused, claimed, next_due, next_due_in_s)
+    for place, (kind, reason, state, *rest) in enumerate(answer):
+        if kind == "claim":
+            return SettledAndClaimed(refused, rows.briefly_claimed_jobs(answer[place:]), None, None)
+        if kind == "next":
+            due_at, now = answer[place][_DUE_AT], answer[place][_NOW]
+            return SettledAndClaimed(refused, [], due_at, due_at and (due_at - now).total_seconds())
+        if reason != Reason.ALREADY:
+            refused.append(rows.verdict(rest[0], False, state, reason))
+    return SettledAndClaimed(refused, [], None, None)
 
 
 def _claimed_unread(answer: Unread) -> SettledAndClaimed | None:
-    """If the first row is of a claimed job all are, because what was refused comes before."""
-    if answer.first != b"claimed":
+    """All but the first row are jobs, if nothing was refused."""
+    if answer.first != b"claim":
         return None
-    claimed = ClaimedLater(answer.count, lambda: _settled_and_claimed(answer.read()).claimed)
+    claimed = ClaimedLater(answer.count - 1, lambda: rows.briefly_claimed_jobs(answer.read()))
     return SettledAndClaimed([], claimed, None, None)
 
 
