@@ -801,8 +801,7 @@ begin
       select verdict.job_id, verdict.reason, verdict.state
       from settle_jobs(
         p_job_ids, p_operations, p_lease_ids, null, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
-        p_permanent, p_stream_id) as verdict
-      where not verdict.ok
+        p_permanent, p_stream_id, p_only_refused => true) as verdict
     loop
       return next;
       if reason = 'wrong_state' and state in ('RUNNING', 'CANCELLING', 'UNKNOWN_STOPPED') then

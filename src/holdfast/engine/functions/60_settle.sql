@@ -276,6 +276,7 @@ end $$;
 
 -- Settle many jobs; each does what it can, and has a verdict in the order given. A null lease means unguarded.
 -- Messages: the error of a fail, requeue, stop…; the reason of a reschedule. Delays: seconds from now, by the database's clock.
+-- p_only_refused: answer nothing about the others.
 create or replace function settle_jobs(
   p_job_ids text[],
   p_operations text[],
@@ -288,7 +289,8 @@ create or replace function settle_jobs(
   p_delays double precision[] default null,
   p_permanent boolean[] default null,
   p_stream_id bigint default null,
-  p_available_at timestamptz[] default null
+  p_available_at timestamptz[] default null,
+  p_only_refused boolean default false
 ) returns table (job_id text, ok boolean, state job_state, reason text)
 language plpgsql security definer
 set search_path from current
@@ -309,6 +311,9 @@ declare
   v_named boolean[];
   v_done bigint[];
 begin
+  if p_only_refused is null then
+    perform _require_flag(p_only_refused, 'p_only_refused');
+  end if;
   -- Generated ids to complete, as workers send them, are known to be well-formed once they are numbers: the check, the look
   -- for names and their functions (30 µs of a call's 230) are for all others.
   if v_completing
@@ -334,7 +339,9 @@ begin
   then
     v_done := _complete_plain_jobs(v_ids, v_named, p_lease_ids, p_worker_id, p_results, p_result_bytes, p_stream_id);
     if cardinality(v_done) = cardinality(v_ids) then
-      return query select unnest(p_job_ids), true, 'COMPLETED'::job_state, 'settled'::text;
+      if not p_only_refused then
+        return query select unnest(p_job_ids), true, 'COMPLETED'::job_state, 'settled'::text;
+      end if;
       return;
     end if;
     -- What is done is passed over below; an id named twice is done once.
@@ -362,6 +369,7 @@ begin
     left join _settle(
       v_ids, p_operations, p_lease_ids, v_named, p_results, p_result_bytes, p_messages, p_tracebacks, p_delays,
       p_available_at, p_permanent, p_worker_id, p_stream_id) as verdict on verdict.ordinal = asked.place
+    where not p_only_refused or verdict.reason <> 'settled'
     order by asked.place;
 end $$;
 
