@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from holdfast.domain.lifecycle import TRANSITIONS, Operation
@@ -234,6 +235,7 @@ class _Story:
                 and (call.lease is None or call.lease == lease)
                 and _says_so(call.verb, step.state)
                 and not (exactly and _blurred(operation, call.verb, before, step))
+                and not (self._is_marked(before, step, slack_s) and self._is_needed_later(call, step))
             ):
                 self._open.remove(call)
                 if call.verb == "acknowledge_not_executing" and before and before.stream != step.forfeited:
@@ -252,12 +254,29 @@ class _Story:
         if walk in STEPS[O.LAPSE] and step.lapses > before.lapses:
             self._say("lapsed", f"lease {lease} of {before.assignee} ended while its queue was open")
             return O.LAPSE
-        if walk in STEPS[O.MARK_WORKER_UNRESPONSIVE] and any(
-            call.job == before.assignee and call.said is not Said.NO and _within(step, call, slack_s)
-            for call in self._marks
-        ):
-            return O.MARK_WORKER_UNRESPONSIVE
-        return None
+        return O.MARK_WORKER_UNRESPONSIVE if self._is_marked(before, step, slack_s) else None
+
+    def _is_marked(self, before: Change | None, step: Change, slack_s: float) -> bool:
+        """Whether somebody called its worker unresponsive just then. One such call ends many leases."""
+        return (
+            before is not None
+            and (before.state, step.state) in STEPS[O.MARK_WORKER_UNRESPONSIVE]
+            and any(
+                call.job == before.assignee and call.said is not Said.NO and _within(step, call, slack_s)
+                for call in self._marks
+            )
+        )
+
+    def _is_needed_later(self, call: Call, step: Change) -> bool:
+        """Whether a later step is of the same kind, within the call, and not of a worker marked just then."""
+        later = self._steps[self._steps.index(step) :]
+        return any(
+            (before.state, after.state) in STEPS[OPERATIONS[call.verb]]
+            and (call.lease is None or call.lease == before.lease)
+            and _within(after, call, SLACK_S)
+            and not self._is_marked(before, after, SLACK_S)
+            for before, after in pairwise(later)
+        )
 
     def _check_unheeded(self) -> None:
         """Every call that was taken has done something, once."""

@@ -246,6 +246,18 @@ HARMLESS: dict[str, Doctor] = {
         changed(14, attempts=0),
         with_call(call("mark_worker_unresponsive", "B", 12)),
     ),
+    "a worker may be declared gone while a release is under way, which then hits the next holder": also(
+        without_calls("fail_job"),
+        with_change(change(4, "a", S.RUNNING, "a0"), change(5, "a", S.UNKNOWN_RETRY, "a0")),
+        with_delivery(Delivery("p0-thread1", "B", "a", "a0", 4.5)),
+        with_call(
+            call("mark_worker_unresponsive", "B", 5),
+            Call("p0-thread1", "release", "a", None, 4.6, 12.1, Said.OK),
+        ),
+        changed(12, state=S.UNKNOWN_RETRY, attempts=0, lease="a1"),
+        changed(13, attempts=0),
+        changed(14, attempts=0),
+    ),
     "who names no lease may begin as another hands back, be answered first, and hit the next holder": also(
         without_calls("fail_job"),
         with_change(change(4, "a", S.RUNNING, "a0"), change(5, "a", S.FAILED_RETRY, attempts=1)),

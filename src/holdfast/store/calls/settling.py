@@ -53,6 +53,7 @@ SETTLE_JOBS: Final = statement(
     p_worker_id="text",
     p_stream_id="bigint",
     p_available_at="timestamptz[]",
+    p_only_refused="boolean",
 )
 
 SETTLE_AND_CLAIM: Final = statement(
@@ -109,6 +110,7 @@ def settle_jobs(
         arguments.optional_text(worker_id, "worker_id"),
         arguments.whole(stream_id, "stream_id", least=-arguments.BIGINT - 1, most=arguments.BIGINT),
         arrays.of_moments([_moment(outcome, job_id) for job_id, _, outcome in settled]),
+        "f",
     )
     return Call(
         SETTLE_JOBS,
