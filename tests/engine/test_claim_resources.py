@@ -182,3 +182,17 @@ def work_at_random(conn: Connection, chance: random.Random, stop: Event) -> int:
             most = max(most, held)
             assert settle(conn, row["job_id"], "reschedule" if busy else "complete", row["lease_id"])["ok"]
     return most
+
+
+def test_jobs_completed_together_leave_no_key_and_no_resource_held(conn: Connection) -> None:
+    capacity(conn)
+    submit(conn, ["a", "b"], "r")
+    submit_many(conn, ["c"])
+    submit_many(conn, ["d"], p_singleton_keys="k")
+    take(conn)
+    assert column(conn, "select key from holdfast.holds order by key") == ["k", "r", "r"]
+
+    done = call(conn, "settle_jobs", p_job_ids=["a", "b", "c", "d"], p_operations=["complete"] * 4)
+
+    assert [verdict["reason"] for verdict in done] == ["settled"] * 4
+    assert column(conn, "select key from holdfast.holds") == []

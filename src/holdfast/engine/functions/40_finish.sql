@@ -1,8 +1,8 @@
 -- The mutation path, first half: jobs that are locked already and end now.
 -- Order of effects, whatever the entry point: archive, release dependents, notify, trace.
 
--- Complete those of the given jobs that end without consequences: nobody waits for them, they hold no key, and the stream
--- they came from is the caller's. What is left out here takes the long way through _settle, which refuses or does the rest.
+-- Complete those of the given jobs that end without consequences: nobody waits for them, and the stream they came from is the
+-- caller's. Keys and resources they hold are free then. What is left out here takes the long way through _settle, which refuses or does the rest.
 -- p_named: whether each id is a caller's own; null: none is.
 -- Guard: the state, the lease and the worker (null: whoever), in the statement that deletes, in id order.
 -- Index: the primary key, walked once in the order of ids, against a hash of what was given (other plans are switched off:
@@ -32,6 +32,7 @@ as $$
 declare
   v_now timestamptz := _clock();
   v_done bigint[];
+  v_holders bigint[];
   v_traced boolean;
   v_left text[];                                      -- queues with a limit that have room now
 begin
@@ -42,7 +43,6 @@ begin
     where job.id = any (p_ids)
       and (
         job.waiters > 0
-        or job.has_holds
         or job.state not in ('RUNNING', 'CANCELLING', 'UNKNOWN_RETRY')
         or job.stream_id is not null and job.stream_id is distinct from p_stream_id
       ))
@@ -65,7 +65,6 @@ begin
         and (p_worker_id is null or job.assignee_id = p_worker_id)
         and (job.name is not null) = coalesce(finish.named, false)
         and job.waiters = 0
-        and not job.has_holds
         and (job.stream_id is null or job.stream_id = p_stream_id)
       ) is true
     returning
@@ -73,7 +72,7 @@ begin
       job.priority, job.attempts, job.lease_expiration_count, job.queue, job.assignee_id, job.name, job.task, job.payload,
       job.payload_bytes, finish.result, finish.result_bytes, job.max_attempts, job.expires_at, job.last_retry_at,
       job.timeout_s, job.tags, job.resource_keys, job.singleton_key, job.if_parent_fails, job.error_message,
-      job.error_traceback, job.retry
+      job.error_traceback, job.retry, job.has_holds
   ), kept as (
     insert into archived_jobs (
       id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,
@@ -89,13 +88,17 @@ begin
     from gone
   )
   select
-    array_agg(gone.id), (select settings.trace_level = 'all' from settings where settings.only_row),
+    array_agg(gone.id), array_agg(gone.id) filter (where gone.has_holds),
+    (select settings.trace_level = 'all' from settings where settings.only_row),
     (
       select array_agg(distinct gone.queue) from gone
       where exists (select from queues where queues.max_running is not null)
     )
-  into v_done, v_traced, v_left
+  into v_done, v_holders, v_traced, v_left
   from gone;
+  if v_holders is not null then
+    delete from holds where job_id = any (v_holders);
+  end if;
   if v_left is not null then
     perform _notify_needs(null, v_left);
   end if;
