@@ -153,6 +153,29 @@ def test_at_repeatable_read_a_claim_that_cannot_see_who_holds_a_key_is_refused(
     assert claim(second.conn) == []
 
 
+def test_a_worker_whose_jobs_have_keys_that_others_are_just_taking_is_told_that_there_was_nothing(
+    conn: Connection, first: Session, second: Session
+) -> None:
+    submit_many(conn, ["a1", "a2"], p_singleton_keys="a")
+    first.begin()
+    assert ids(claim(first.conn, worker="one")) == ["a1"]
+
+    for brief in (True, False):
+        with second.impatient():
+            answer = call(
+                second.conn,
+                "settle_and_claim",
+                p_job_ids=[],
+                p_operations=[],
+                p_lease_ids=[],
+                p_worker_id="two",
+                p_queues=["q"],
+                p_limit=5,
+                p_brief=brief,
+            )
+        assert [row["kind"] for row in answer] == ["next"]
+
+
 def test_two_overlapping_claims_never_return_two_jobs_of_one_singleton_key(
     conn: Connection, first: Session, second: Session
 ) -> None:

@@ -507,7 +507,8 @@ begin
       v_priority := null;
     end if;
   end loop;
-  if o_ids is null then
+  if coalesce(cardinality(o_ids), 0) = 0 then
+    o_ids := null;                                    -- also if others are just taking the keys of all we found
     return;
   end if;
   o_keyed := v_busy is not null;
