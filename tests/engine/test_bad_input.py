@@ -428,6 +428,7 @@ def test_a_heartbeat_that_cannot_claim_settles_nothing(conn: Connection, held: d
             ("settle_and_claim", {**good, "p_lease_seconds": 0}, "p_lease_seconds must be more than 0"),
             ("settle_and_claim", {**good, "p_sweep": None}, "p_sweep"),
             ("settle_and_claim", {**good, "p_brief": None}, "p_brief"),
+            ("settle_jobs", {**settling, "p_only_refused": None}, "p_only_refused"),
         ],
     )
     assert call(conn, "settle_and_claim", **{**good, "p_limit": 0}) == []  # settles only

@@ -196,3 +196,18 @@ def test_jobs_completed_together_leave_no_key_and_no_resource_held(conn: Connect
 
     assert [verdict["reason"] for verdict in done] == ["settled"] * 4
     assert column(conn, "select key from holdfast.holds") == []
+
+
+@pytest.mark.parametrize("others", [[], ["failed"]], ids=["all completed", "several outcomes"])
+def test_only_what_was_refused_is_answered_to_whoever_asks_for_that(
+    conn: Connection, others: list[str]
+) -> None:
+    submit_many(conn, ["a", "b", *others])
+    claim(conn, limit=5)
+    said = {"a": "complete", "b": "complete", **dict.fromkeys(others, "fail")}
+    terms = {"p_job_ids": [*said, "nobody"], "p_operations": [*said.values(), "complete"]}
+
+    answered = call(conn, "settle_jobs", **terms, p_only_refused=True)
+
+    assert [(row["job_id"], row["reason"]) for row in answered] == [("nobody", "not_found")]
+    assert column(conn, "select state::text from holdfast.jobs") == ["FAILED_RETRY"] * len(others)

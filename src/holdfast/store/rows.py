@@ -147,11 +147,7 @@ def claimed_job(row: tuple[Any, ...]) -> ClaimedJob:
     )
 
 
-BRIEF_COLUMNS: Final = (
-    "kind, reason, state::text, job_id, lease_id, queue, task, payload, payload_bytes, priority, tags, "
-    "attempts, max_attempts, resource_keys, singleton_key, available_at, lease_expires_at, timeout_s, retry, "
-    "created_at, number, started_at, last_retry_at, expires_at, error_message, if_parent_fails"
-)
+BRIEF_COLUMNS: Final = f"kind, reason, state::text, {CLAIMED_COLUMNS}"
 """An answer of `settle_and_claim` in brief: what is null is as in the row before the jobs, or as usual."""
 
 _PLAIN_NULLS: Final = len(BRIEF_COLUMNS.split(", ")) - len(

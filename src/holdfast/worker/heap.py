@@ -18,7 +18,7 @@ NEW_OBJECTS: Final = 20_000
 
 @contextmanager
 def seldom_searched() -> Generator[None]:
-    """Look less often, and not at what is there already. Whoever has chosen otherwise keeps his choice."""
+    """Look less often, and not at what is there already. A choice to look even less often is kept."""
     usual = gc.get_threshold()
     if not gc.isenabled() or not 0 < usual[0] < NEW_OBJECTS or gc.get_freeze_count():
         yield

@@ -2,7 +2,8 @@
 -- Order of effects, whatever the entry point: archive, release dependents, notify, trace.
 
 -- Complete those of the given jobs that end without consequences: nobody waits for them, and the stream they came from is the
--- caller's. Keys and resources they hold are free then. What is left out here takes the long way through _settle, which refuses or does the rest.
+-- caller's. Keys and resources they hold are free then. What is left out here takes the long way through _settle, which
+-- refuses or does the rest.
 -- p_named: whether each id is a caller's own; null: none is.
 -- Guard: the state, the lease and the worker (null: whoever), in the statement that deletes, in id order.
 -- Index: the primary key, walked once in the order of ids, against a hash of what was given (other plans are switched off:
