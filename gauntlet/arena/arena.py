@@ -33,7 +33,8 @@ from gauntlet.load.mix import RESOURCES
 from holdfast.engine import installer
 
 LEASE_S: Final = 2.0
-QUEUES: Final = {"loop": 12, "thread": 4, "child": 2}
+QUEUES: Final = {"loop": 40, "thread": 4, "child": 2}
+"""Enough on the loop for claims of twenty and more, whose jobs stay in line."""
 LIMITS: Final = {"thread": 5}
 """Less than two workers could run."""
 WORKER: Final = {

@@ -119,12 +119,18 @@ PLANTED: Final[dict[str, Plant]] = {
         (
             Edit(
                 "_sweep",
-                "job.lease_expires_at <= v_now",
-                "job.lease_expires_at <= v_now + interval '1.9 seconds'",
+                "job.lapses_at <= v_now",
+                "job.lapses_at <= v_now + interval '1.9 seconds'",
             ),
-            Edit("_lock_next_jobs", "job.lease_expires_at <= o_now)", "true)"),
+            Edit("_lock_next_jobs", "job.lapses_at <= o_now)", "true)"),
         ),
         caught_by=(LEASES,),
+    ),
+    "claim_not_written_down": Plant(
+        "a claim of many stays in line, and nobody knows when its leases end",
+        (Edit("_lock_next_jobs", "if o_in_line then", "if false then"),),
+        faults=KILLS,
+        caught_by=("everything ends",),
     ),
     "cancelled_and_retried": Plant(
         "a job that gave way to a cancellation is tried again",

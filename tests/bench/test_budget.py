@@ -3,7 +3,7 @@
 Rows that come and go are counted exactly; a claim updates each job once, and the keeper may extend what is
 held when it first looks. Statements of a worker depend on how many jobs have gathered when it speaks: 30 to
 70 for ten thousand jobs, so the budget leaves room for a busy machine, and none for a statement per job.
-The one row more is the worker's own, in which it says that it is there.
+The one row more is the worker's own, in which it says that it is there. Claims of many jobs are rows, too.
 """
 
 from __future__ import annotations
@@ -28,8 +28,13 @@ EXTENDED = 2_000
 """How many jobs may be held, in all, when a worker's keeper looks for the first time, and again."""
 
 
+CLAIMS = 200
+"""How many claims a worker may write down: none is for less than twenty jobs."""
+
+
 class Budget(NamedTuple):
-    """Of each phase. Rows inserted and deleted are exact, rows updated at least this, the rest at most."""
+    """Of each phase. Rows inserted and deleted are exact but for claims, rows updated at least this, the rest
+    at most."""
 
     inserted: int
     deleted: int
@@ -77,7 +82,12 @@ def spent(
 
 def excess(costs: Costs, signals: int, budget: Budget) -> list[str]:
     """What was spent that the budget does not have, in words."""
-    most = budget._asdict() | {"updated": budget.updated + (EXTENDED if budget.updated else 0)}
+    runs = bool(budget.updated)
+    most = budget._asdict() | {
+        "inserted": budget.inserted + runs * CLAIMS,
+        "deleted": budget.deleted + runs * CLAIMS,
+        "updated": budget.updated + runs * (EXTENDED + CLAIMS),
+    }
     least = {"inserted": budget.inserted, "deleted": budget.deleted, "updated": budget.updated}
     found = {name: getattr(costs, name) for name in most if name != "signals"} | {"signals": signals}
     return [

@@ -1,4 +1,7 @@
-"""Sessions for these tests. None of them may ever have seen a deadlock."""
+"""Sessions for these tests. None of them may ever have seen a deadlock.
+
+Whatever holds of jobs that leave the line when they are claimed holds of those that stay in it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,22 @@ import pytest
 
 from tests.concurrency.sessions import Session, deadlocks
 from tests.conftest import Connect
-from tests.engine.sql import Connection
+from tests.databases import Databases
+from tests.engine.sql import Connection, let_all_stay_in_line
 
 OpenSession = Callable[[], Session]
+
+
+@pytest.fixture(params=["leave the line", "stay in line"])
+def database(
+    request: pytest.FixtureRequest, databases: Databases, template: str, connect: Connect
+) -> Generator[str]:
+    """The address of a fresh database with Holdfast in it, where claimed jobs do one or the other."""
+    name = databases.create(template=template)
+    if request.param == "stay in line":
+        let_all_stay_in_line(connect(databases.dsn(name)))
+    yield databases.dsn(name)
+    databases.drop_later(name)
 
 
 @pytest.fixture

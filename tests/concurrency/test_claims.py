@@ -388,7 +388,7 @@ def test_who_was_told_of_a_job_gets_that_job(conn: Connection) -> None:
     assert claimed.keys() == ordinary.keys()
     told, other = column(conn, "select to_jsonb(jobs) as row from holdfast.jobs where state = 'RUNNING'")
     assert {name for name in told if told[name] != other[name]} == {
-        *("id", "name", "lease_id", "lease_expires_at", "assigned_at", "started_at"),
+        *("id", "name", "lease_id", "lease_expires_at", "lapses_at", "assigned_at", "started_at"),
     }
 
 

@@ -44,10 +44,11 @@ select
 from generate_series(1010001, 1210000) as number;
 
 insert into jobs (
-  id, available_at, created_at, queue, payload, task, state, lease_id, lease_expires_at, assignee_id, assigned_at, started_at)
+  id, available_at, created_at, queue, payload, task, state, lease_id, lease_expires_at, assignee_id, assigned_at, started_at,
+  lapses_at)
 select
   number, now(), now(), 'queue ' || number % 10, '{}', 'shop.task_1', 'RUNNING', gen_random_uuid(), now() + interval '1 day',
-  'worker-' || number % 4, now(), now()
+  'worker-' || number % 4, now(), now(), now() + interval '1 day'
 from generate_series(1210001, 1210040) as number;
 
 update jobs set waiting_on = 1 where id between 1100001 and 1120000;

@@ -7,22 +7,32 @@ from datetime import datetime
 from typing import Any, Final
 
 from holdfast.domain.lifecycle import Operation, Transition, When
-from holdfast.domain.states import ARCHIVED, FINISHED, JobState
+from holdfast.domain.states import ARCHIVED, FINISHED, HELD, JobState
 from tests.engine.expectations import Steps
 from tests.engine.jobs_in_state import EXTENSION, JOB
 from tests.engine.snapshot import Row, Snapshot, differing
 
 # What readers see is stored under other names, or with more beside it.
 _STORED_AS: Final = {
+    "state": {"state", "lapses_at"},
     "last_error": {"error_message", "error_traceback"},
-    "lease_expires_at": {"lease_expires_at", "extended_at", "has_holds"},
+    "lease_expires_at": {"lease_expires_at", "lapses_at", "extended_at", "has_holds"},
     "lease_id": {"lease_id", "stream_id", "has_holds"},
     "next_need": {"queue"},
     "payload": {"payload", "payload_bytes"},
     "wait_for": {"wait_for", "waiting_on"},
 }
 _IN_ONE_TABLE_ONLY: Final = frozenset(
-    {"extended_at", "forfeited_stream_id", "has_holds", "stream_id", "wait_for", "waiters", "waiting_on"}
+    {
+        "extended_at",
+        "forfeited_stream_id",
+        "has_holds",
+        "lapses_at",
+        "stream_id",
+        "wait_for",
+        "waiters",
+        "waiting_on",
+    }
 )
 
 _COUNTED: Final = {Operation.FAIL, Operation.REQUEUE, Operation.STOP_WITH_RETRY}
@@ -54,6 +64,7 @@ def unexpected_changes(steps: Steps, before: Snapshot, after: Snapshot) -> set[s
     if before.job(JOB) and after.job(JOB):
         columns |= differing(before.job(JOB), after.job(JOB)) - shown
         columns |= differing(before.stored(JOB), after.stored(JOB)) - stored
+    columns |= {"lapses_at" for row in after.of("jobs") if row["lapses_at"] != _end_of_lease(row)}
     return columns | {" ".join(key) for key in _rows_of_others(before, after)}
 
 
@@ -70,6 +81,11 @@ def _rows_of_others(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, st
         }
         if not own & {JOB, number} and (table, key) != ("resources", "another"):
             yield table, key
+
+
+def _end_of_lease(row: Row) -> str | None:
+    """When a job that was claimed by itself lapses: only while it is held, and is not in line then."""
+    return row["lease_expires_at"] if JobState(row["state"]) in HELD else None
 
 
 def events(steps: Steps) -> list[str]:

@@ -61,6 +61,7 @@ MAY_CALL = {
     "get_job": "VA",
     "get_job_stats": "VA",
     "get_queue_stats": "VA",
+    "held_jobs": "VA",
     "tagged_jobs": "VA",
     "list_waiting_jobs": "VA",
     "count_ended_jobs": "VA",
@@ -97,6 +98,7 @@ MAY_READ = {
     "jobs_trace": "VA",
     "queues": "VA",
     "listeners": "",
+    "claims": "",
     "resources": "VA",
     "holds": "VA",
     "settings": "VA",
@@ -127,7 +129,7 @@ select
     from unnest(routine.proargtypes) with ordinality as argument (type, place)
   )) as call
 from pg_proc routine
-where routine.pronamespace = 'holdfast'::regnamespace
+where routine.pronamespace = 'holdfast'::regnamespace and routine.prorettype <> 'trigger'::regtype
 order by routine.proname
 """
 

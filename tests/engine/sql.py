@@ -16,6 +16,7 @@ Rows = list[Row]
 
 TABLES = (
     "jobs",
+    "claims",
     "archived_jobs",
     "job_names",
     "job_waits",
@@ -74,6 +75,14 @@ def submit_many(conn: Connection, job_ids: Iterable[str], queue: str = "q", **mo
 def claim(conn: Connection, queue: str = "q", worker: str = "w", limit: int = 1, **more: object) -> Rows:
     """Claim as workers do."""
     return call(conn, "claim_jobs", p_worker_id=worker, p_queues=[queue], p_limit=limit, **more)
+
+
+def let_all_stay_in_line(conn: Connection) -> None:
+    """Have jobs that are claimed one by one stay in line while they are held, as those of large claims do."""
+    rule = "cardinality(o_ids) >= 20"
+    (text,) = column(conn, "select pg_get_functiondef('holdfast._lock_next_jobs'::regproc)")
+    assert text.count(rule) == 1
+    conn.execute(text.replace(rule, "cardinality(o_ids) >= 1").encode())
 
 
 def number_of(conn: Connection, job_id: str) -> int:

@@ -460,6 +460,8 @@ def test_non_positive_seconds_limits_thresholds_and_capacities_are_refused(
             ("get_queue_stats", {"p_limit": None}, f"{limit} null"),
             ("tagged_jobs", {"p_tags": ["t"], "p_limit": 0}, f"{limit} 0"),
             ("tagged_jobs", {"p_tags": ["t"], "p_limit": None}, f"{limit} null"),
+            ("held_jobs", {"p_limit": 0}, f"{limit} 0"),
+            ("held_jobs", {"p_limit": None}, f"{limit} null"),
             ("tagged_jobs", {"p_tags": []}, "never means every job"),
             ("tagged_jobs", {"p_tags": None}, "never means every job"),
             ("tagged_jobs", {"p_tags": [None]}, "a tag is null"),

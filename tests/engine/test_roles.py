@@ -334,6 +334,7 @@ MOVES = (
     "select * from holdfast.get_job_stats('{t}')",
     "select * from holdfast.get_queue_stats()",
     "select * from holdfast.tagged_jobs('{t}')",
+    "select * from holdfast.held_jobs()",
     "select * from holdfast.list_waiting_jobs('one')",
     "select * from holdfast.count_ended_jobs(60)",
     "select * from holdfast.list_stuck_jobs(0.000001)",

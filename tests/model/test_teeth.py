@@ -33,8 +33,8 @@ MISTAKES = {
     ),
     "shortening a lease": (
         "extend_leases",
-        "greatest(job.lease_expires_at, v_now + p_seconds * interval '1 second')",
-        "v_now + p_seconds * interval '1 second'",
+        "lease_expires_at = greatest(job.lease_expires_at, v_now + p_seconds * interval '1 second')",
+        "lease_expires_at = v_now + p_seconds * interval '1 second'",
     ),
 }
 

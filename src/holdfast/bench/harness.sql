@@ -154,10 +154,11 @@ begin
   with holders as (
     insert into holdfast.jobs (
       available_at, created_at, queue, payload, singleton_key, state, lease_id, lease_expires_at, assignee_id, assigned_at,
-      started_at, has_holds)
+      started_at, has_holds, lapses_at)
     select
       now() - interval '3 days', now() - interval '3 days', 'elsewhere', '{}', 'key ' || given.n, 'RUNNING', gen_random_uuid(),
-      now() + interval '1 day', 'somebody', now(), now(), true
+      now() + interval '1 day', 'somebody', now(), now(), true,
+      now() + interval '1 day'
     from generate_series(0, p_jobs / 1000) as given (n)
     returning id, lease_id, singleton_key
   )

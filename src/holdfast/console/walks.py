@@ -165,7 +165,7 @@ def walk(query: Query, after: Cursor | None = None, until: Snapshot | None = Non
     if states <= {JobState.DEAD}:
         return Dead(query, after, until)
     if states <= HELD:
-        return Among(query, after, until, (yield from ask(searching.held_numbers())))
+        return Among(query, after, until, (yield from ask(reading.held_jobs())))
     for tags in _only_values(query, Field.TAG):
         numbers = yield from _tagged(tags)
         if numbers is not None:

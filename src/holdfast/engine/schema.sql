@@ -40,6 +40,17 @@ create table archived_jobs (
   forfeited_stream_id bigint,
   constraint archived_jobs_pkey PRIMARY KEY (id)
 ) partition by RANGE (id);
+create table claims (
+  id bigint not null generated always as identity,
+  look_at timestamp with time zone not null,
+  queue text not null,
+  numbers bigint[] not null,
+  constraint claims_pkey PRIMARY KEY (id)
+) with (
+  autovacuum_vacuum_scale_factor=0.02,
+  autovacuum_vacuum_threshold=1000,
+  autovacuum_vacuum_cost_delay=0
+);
 create table history (
   minute timestamp with time zone not null,
   queue text not null,
@@ -138,15 +149,16 @@ create table jobs (
   error_traceback text,
   progress jsonb,
   retry jsonb,
+  lapses_at timestamp with time zone,
   constraint jobs_pkey PRIMARY KEY (id),
   constraint held_jobs_have_a_lease CHECK (lease_id IS NOT NULL AND lease_expires_at IS NOT NULL AND assignee_id IS NOT NULL OR (state <> ALL (ARRAY['RUNNING'::job_state, 'CANCELLING'::job_state])))
 ) with (
-  fillfactor=70,
   autovacuum_vacuum_scale_factor=0.02,
   autovacuum_vacuum_threshold=1000,
   autovacuum_vacuum_insert_scale_factor=0.1,
   autovacuum_analyze_scale_factor=0.05,
-  autovacuum_vacuum_cost_delay=0
+  autovacuum_vacuum_cost_delay=0,
+  fillfactor=40
 );
 create table jobs_trace (
   trace_id bigint not null generated always as identity,
@@ -232,15 +244,18 @@ create table workers (
 CREATE INDEX archived_jobs_by_end ON ONLY archived_jobs USING brin (finalized_at) WITH (pages_per_range='32');
 CREATE INDEX archived_jobs_by_tag ON ONLY archived_jobs USING gin (tags) WHERE tags IS NOT NULL;
 CREATE INDEX archived_jobs_forfeited ON ONLY archived_jobs USING btree (forfeited_stream_id) WHERE forfeited_stream_id IS NOT NULL;
+CREATE INDEX claims_by_look ON claims USING btree (look_at);
 CREATE INDEX holds_by_job ON holds USING btree (job_id);
 CREATE INDEX job_errors_by_job ON job_errors USING btree (job_id, id);
 CREATE INDEX job_waits_by_parent ON job_waits USING btree (parent_id);
 CREATE INDEX jobs_by_tag ON jobs USING gin (tags) WHERE tags IS NOT NULL;
-CREATE INDEX jobs_dead ON jobs USING btree (queue, finalized_at) WHERE state = 'DEAD'::job_state;
+CREATE INDEX jobs_dead ON jobs USING btree (queue, finalized_at) WHERE finalized_at IS NOT NULL;
 CREATE INDEX jobs_expiring ON jobs USING btree (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX jobs_held ON jobs USING btree (lease_expires_at) WHERE state = ANY (ARRAY['RUNNING'::job_state, 'CANCELLING'::job_state]);
-CREATE INDEX jobs_ready ON jobs USING btree (queue, priority, available_at, id) WHERE (state = ANY (ARRAY['INITIAL_PENDING'::job_state, 'RESCHEDULED'::job_state, 'FAILED_RETRY'::job_state, 'UNKNOWN_RETRY'::job_state])) AND waiting_on = 0;
+CREATE INDEX jobs_held ON jobs USING btree (lapses_at) WHERE lapses_at IS NOT NULL;
+CREATE INDEX jobs_ready ON jobs USING btree (queue, priority, available_at, id) WHERE waiting_on = 0 AND lapses_at IS NULL AND finalized_at IS NULL;
 CREATE INDEX jobs_trace_by_job ON jobs_trace USING btree (job_id, trace_id);
+
+CREATE TRIGGER lease_followed AFTER UPDATE OF lease_expires_at ON jobs FOR EACH ROW WHEN (new.lapses_at <> new.lease_expires_at) EXECUTE FUNCTION _follow_lease();
 
 create view job_details (
   job_id text,
@@ -443,9 +458,15 @@ create function _finish_locked_jobs(p_ids bigint[], p_operations text[], p_targe
 create function _follow_failed_parents(p_ids bigint[], p_worker_id text)
   returns bigint[]
   language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path from current;
+create function _follow_lease()
+  returns trigger
+  language plpgsql volatile set search_path from current;
 create function _forget(p_ids bigint[])
   returns void
   language plpgsql volatile set enable_seqscan=off set jit=off set search_path from current;
+create function _forget_claims(p_ids bigint[])
+  returns void
+  language plpgsql volatile set search_path from current;
 create function _forget_ended_before(p_before timestamp with time zone, p_limit integer)
   returns integer
   language plpgsql volatile set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan set search_path from current;
@@ -464,6 +485,9 @@ create function _grants()
 create function _hand_back_locked_jobs(p_ids bigint[], p_operations text[], p_targets job_state[], p_messages text[] DEFAULT NULL::text[], p_tracebacks text[] DEFAULT NULL::text[], p_available_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_delays double precision[] DEFAULT NULL::double precision[], p_queues text[] DEFAULT NULL::text[], p_payloads jsonb[] DEFAULT NULL::jsonb[], p_worker_id text DEFAULT NULL::text, p_stream_id bigint DEFAULT NULL::bigint, p_trace_context jsonb DEFAULT '{}'::jsonb, p_carry_over boolean DEFAULT true)
   returns bigint[]
   language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
+create function _held_jobs(p_queues text[] DEFAULT NULL::text[])
+  returns TABLE(number bigint, queue text)
+  language plpgsql stable set enable_bitmapscan=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _history_bounds()
   returns double precision[]
   language sql immutable parallel safe set search_path from current;
@@ -494,7 +518,7 @@ create function _lock_jobs(p_ids bigint[])
 create function _lock_live_job(p_job_id text, p_operation text)
   returns jobs
   language plpgsql volatile set search_path from current;
-create function _lock_next_jobs(p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision, p_tags text[], p_stream_id bigint, p_sweep boolean, p_floor_at timestamp with time zone, p_floor_id bigint, p_take_resources boolean, p_floor_priority integer, OUT o_ids bigint[], OUT o_runs integer[], OUT o_taken bigint[], OUT o_lease text, OUT o_now timestamp with time zone, OUT o_keyed boolean, OUT o_traced boolean)
+create function _lock_next_jobs(p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision, p_tags text[], p_stream_id bigint, p_sweep boolean, p_floor_at timestamp with time zone, p_floor_id bigint, p_take_resources boolean, p_floor_priority integer, OUT o_ids bigint[], OUT o_runs integer[], OUT o_taken bigint[], OUT o_lease text, OUT o_now timestamp with time zone, OUT o_in_line boolean, OUT o_keyed boolean, OUT o_traced boolean)
   returns record
   language plpgsql volatile set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _lock_parents(p_wait_for text[], p_if_parent_fails text)
@@ -566,6 +590,9 @@ create function _reschedule_locked_job(p_locked_job jobs_with_status, p_worker_i
 create function _resolve(p_job_ids text[], OUT o_ids bigint[], OUT o_named boolean[])
   returns record
   language plpgsql stable set search_path from current;
+create function _review_claims(p_now timestamp with time zone, OUT o_overdue bigint[], OUT o_claims bigint[])
+  returns record
+  language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _roll_up(p_from timestamp with time zone, p_to timestamp with time zone, p_again boolean)
   returns bigint
   language plpgsql volatile set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan set search_path from current set work_mem=64MB;
@@ -640,7 +667,7 @@ create function archive_retention()
   language sql stable security definer set search_path from current;
 create function cancel_expired_jobs(p_older_than_seconds double precision DEFAULT 604800, p_limit integer DEFAULT 1000)
   returns integer
-  language plpgsql volatile security definer set search_path from current;
+  language plpgsql volatile security definer set enable_seqscan=off set search_path from current;
 create function cancel_job(p_job_id text, p_worker_id text, p_reason text DEFAULT NULL::text)
   returns TABLE(job_id text, state job_state)
   language plpgsql volatile security definer set search_path from current;
@@ -698,6 +725,9 @@ create function get_queue_stats(p_limit integer DEFAULT 10000)
 create function get_work(p_worker_id text, p_worker_caps text[], p_lease_seconds integer DEFAULT 60, p_limit_jobs integer DEFAULT 1)
   returns TABLE(job_id text, lease_id text, next_need text, singleton_key text, wait_for text[], payload jsonb, available_at timestamp with time zone, lease_expires_at timestamp with time zone)
   language plpgsql volatile security definer set search_path from current;
+create function held_jobs(p_queue text DEFAULT NULL::text, p_limit integer DEFAULT 100000)
+  returns SETOF bigint
+  language plpgsql stable security definer set search_path from current;
 create function is_notify_enabled()
   returns boolean
   language sql stable security definer set search_path from current;
@@ -860,6 +890,7 @@ grant execute on routine get_job(text) to holdfast_admin;
 grant execute on routine get_job_stats(text[]) to holdfast_admin;
 grant execute on routine get_queue_stats(integer) to holdfast_admin;
 grant execute on routine get_work(text,text[],integer,integer) to holdfast_admin;
+grant execute on routine held_jobs(text,integer) to holdfast_admin;
 grant execute on routine is_notify_enabled() to holdfast_admin;
 grant execute on routine is_trace_enabled() to holdfast_admin;
 grant execute on routine jobs_of_stream(bigint) to holdfast_admin;
@@ -930,6 +961,7 @@ grant execute on routine get_history(integer,integer,text) to holdfast_viewer;
 grant execute on routine get_job(text) to holdfast_viewer;
 grant execute on routine get_job_stats(text[]) to holdfast_viewer;
 grant execute on routine get_queue_stats(integer) to holdfast_viewer;
+grant execute on routine held_jobs(text,integer) to holdfast_viewer;
 grant execute on routine is_notify_enabled() to holdfast_viewer;
 grant execute on routine is_trace_enabled() to holdfast_viewer;
 grant execute on routine list_dead_jobs(text,integer) to holdfast_viewer;

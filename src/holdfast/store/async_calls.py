@@ -76,6 +76,7 @@ class AsyncCalls(ABC):
     get_job_stats = asynchronous(reading.get_job_stats)
     get_queue_stats = asynchronous(reading.get_queue_stats)
     tagged_jobs = asynchronous(reading.tagged_jobs)
+    held_jobs = asynchronous(reading.held_jobs)
     count_ended_jobs = asynchronous(reading.count_ended_jobs)
     list_waiting_jobs = asynchronous(reading.list_waiting_jobs)
     get_history = asynchronous(reading.get_history)

@@ -76,6 +76,7 @@ class SyncCalls(ABC):
     get_job_stats = blocking(reading.get_job_stats)
     get_queue_stats = blocking(reading.get_queue_stats)
     tagged_jobs = blocking(reading.tagged_jobs)
+    held_jobs = blocking(reading.held_jobs)
     count_ended_jobs = blocking(reading.count_ended_jobs)
     list_waiting_jobs = blocking(reading.list_waiting_jobs)
     get_history = blocking(reading.get_history)

@@ -61,6 +61,7 @@ def overdue(count: int) -> Before:
         conn.execute(
             "update holdfast.jobs set lease_expires_at = now() - interval '1 second' where state = 'RUNNING'"
         )
+        conn.execute("update holdfast.claims set look_at = now() - interval '1 second'")
         return ()
 
     return lapse
@@ -154,6 +155,7 @@ def batches(count: int) -> dict[str, Call]:
             "select * from holdfast.extend_leases(%s::text[], %s::text[], 60)", count, claimed(count)
         ),
         "lapse": Call(f"select * from holdfast.lapse_leases({count})", count, overdue(count)),
+        "held_jobs": Call("select * from holdfast.held_jobs('line')", count, held(count)),
         "release a worker's": Call("select holdfast.mark_worker_unresponsive('w')", count, held(count)),
         "submit": Call(f"{_submit(count)})", count),
         "submit by name": Call(f"{_submit(count)}, p_job_ids => {names})", count),
@@ -218,6 +220,7 @@ SINGLE = {
     "list_dead_jobs of ten queues": Call("select * from holdfast.list_dead_jobs(p_limit => 100)", 1000),
     "get_job_stats by tag": Call("select * from holdfast.get_job_stats('{rare}')", 10),
     "tagged_jobs": Call("select * from holdfast.tagged_jobs('{rare}')", 10),
+    "held_jobs of nobody": Call("select * from holdfast.held_jobs()", 0),
     "tagged_jobs nobody has": Call("select * from holdfast.tagged_jobs('{nobody}')", 0),
     "list_waiting_jobs": Call("select * from holdfast.list_waiting_jobs(%s)", 1, lambda _: [A_PARENT]),
     "cancel_job": Call("select * from holdfast.cancel_job(%s, 'w')", 1, lambda _: [IN_LINE]),

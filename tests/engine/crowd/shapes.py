@@ -171,6 +171,7 @@ def overdue(conn: Connection) -> None:
         "update holdfast.jobs set lease_expires_at = now() - interval '1 second' "
         "where state in ('RUNNING', 'CANCELLING')"
     )
+    conn.execute("update holdfast.claims set look_at = now() - interval '1 second'")
 
 
 def claims(count: int) -> dict[str, Call]:

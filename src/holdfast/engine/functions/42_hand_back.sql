@@ -64,7 +64,8 @@ begin
         queue = coalesce(given.queue, job.queue),
         payload = coalesce(given.payload, job.payload),
         payload_bytes = case when given.payload is null then job.payload_bytes end,
-        has_holds = false
+        has_holds = false,
+        lapses_at = null
     from (
       select
         wish.*,

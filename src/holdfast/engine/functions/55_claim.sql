@@ -92,7 +92,7 @@ end $$;
 -- How many more jobs of each queue may be held now: null without a limit, 0 if the limit is reached, or if another claim of the
 -- queue is under way whose jobs nobody can see yet (holdfast.passed_over says so to settle_and_claim). The transaction-scoped try-lock makes sure of that without waiting; what is
 -- held is counted by a statement of its own after the lock. Only called when one of the queues has a limit.
--- Index: jobs_held, all of it.
+-- Index: jobs_held, all of it, and the claims of these queues.
 create or replace function _rooms(p_queues text[]) returns integer[]
 language plpgsql
 set search_path from current
@@ -134,10 +134,9 @@ begin
     from unnest(p_queues, v_ours) with ordinality as line (queue, ours, place)
     left join queues on queues.name = line.queue
     left join (
-      select job.queue, count(*)::integer as jobs
-      from jobs job
-      where job.state in ('RUNNING', 'CANCELLING') and job.queue = any (p_queues)
-      group by job.queue
+      select holding.queue, count(*)::integer as jobs
+      from _held_jobs(p_queues) as holding
+      group by holding.queue
     ) as held on held.queue = line.queue
     order by line.place);
 end $$;
@@ -171,7 +170,7 @@ begin
           and job.available_at <= v_now
           and (job.available_at, job.id) >= (p_floor_at, p_floor_id)
           and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
-          and job.waiting_on = 0
+          and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
           and job.consecutive_expirations < p_threshold
           and (job.expires_at is null or job.expires_at > v_now)
           and (p_tags is null or job.tags @> p_tags)
@@ -210,13 +209,15 @@ begin
         select line.queue, (
           select job.priority from jobs job
           where job.queue = line.queue
-            and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+            and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+            and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
           order by job.queue desc, job.priority desc limit 1)
         union all
         select levels.queue, (
           select job.priority from jobs job
           where job.queue = levels.queue and job.priority < levels.priority
-            and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+            and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+            and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
           order by job.queue desc, job.priority desc limit 1)
         from levels
         where levels.priority is not null
@@ -226,17 +227,20 @@ begin
       cross join lateral (
         select job.available_at from jobs job
         where job.queue = levels.queue and job.priority = levels.priority and job.available_at > v_now
-          and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+          and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+          and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
         order by job.available_at, job.id limit 1
       ) as first
     ) as at
     from unnest(p_queues) as line (queue)
     union all
     (
-      select job.lease_expires_at from jobs job
-      where job.state in ('RUNNING', 'CANCELLING')
-      order by job.lease_expires_at limit 1
+      select job.lapses_at from jobs job
+      where job.lapses_at is not null
+      order by job.lapses_at limit 1
     )
+    union all
+    (select claims.look_at from claims order by claims.look_at limit 1)
   ) as due;
   return v_next;
 end $$;
@@ -279,8 +283,9 @@ end $$;
 
 -- Lock the jobs that a claim takes, without taking them, and say what the claim has to know. Parameters: those of claim_jobs.
 -- o_ids: their numbers as they stand in line, null if there is nothing to take. o_runs: where in o_ids ascending numbers
--- begin. o_taken: those that got their resource. o_lease: what their leases begin with. o_keyed: whether some have singleton
--- keys. o_traced: whether the claim is to be traced.
+-- begin. o_taken: those that got their resource. o_lease: what their leases begin with. o_in_line: whether they stay in line
+-- while they are held; if so, they are written down as a claim. o_keyed: whether some have singleton keys. o_traced: whether the
+-- claim is to be traced.
 -- Guard: what makes a job eligible is tested under the row lock; locked jobs are skipped, never waited for.
 create or replace function _lock_next_jobs(
   p_worker_id text,
@@ -299,6 +304,7 @@ create or replace function _lock_next_jobs(
   out o_taken bigint[],
   out o_lease text,
   out o_now timestamptz,
+  out o_in_line boolean,
   out o_keyed boolean,
   out o_traced boolean
 )
@@ -364,15 +370,17 @@ begin
   select
     settings.crash_concern_threshold,
     settings.trace_level = 'all',
-    p_sweep and exists (
-      select from jobs job where job.state in ('RUNNING', 'CANCELLING') and job.lease_expires_at <= o_now),
+    p_sweep and (
+      exists (select from jobs job where job.lapses_at <= o_now)
+      or exists (select from claims where claims.look_at <= o_now)
+    ),
     exists (select from queues where queues.name = p_queues[1]),
     (
       select job.priority
       from jobs job
       where job.queue = p_queues[1]
         and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
-        and job.waiting_on = 0
+        and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
       order by job.queue desc, job.priority desc
       limit 1
     )
@@ -411,7 +419,7 @@ begin
         where job.queue = line.queue
           and job.priority <= v_below
           and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
-          and job.waiting_on = 0
+          and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
         order by job.queue desc, job.priority desc
         limit 1
       ) as head
@@ -440,7 +448,7 @@ begin
           where job.queue = v_queues[1]
             and job.priority < v_priority
             and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
-            and job.waiting_on = 0
+            and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
           order by job.queue desc, job.priority desc
           limit 1
         ) end,
@@ -455,7 +463,7 @@ begin
           and (job.available_at, job.id)
             >= (case when p_floor_priority <> v_priority then '-infinity' else p_floor_at end, p_floor_id)
           and job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
-          and job.waiting_on = 0
+          and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
           and job.consecutive_expirations < v_threshold
           and (job.expires_at is null or job.expires_at > o_now)
           and (p_tags is null or job.tags @> p_tags)
@@ -519,6 +527,15 @@ begin
 
   if v_resources then
     o_taken := _take_resources(o_ids, o_lease, o_now);
+  end if;
+
+  -- To write it down costs as much as a few entries in indexes. Queues with a limit count what is held at every claim, so what is
+  -- theirs leaves the line.
+  o_in_line := cardinality(o_ids) >= 20 and cardinality(v_queues) = 1 and v_limited is not true;
+  if o_in_line then
+    -- After five seconds most of them have ended, and the others leave the line.
+    insert into claims (look_at, queue, numbers)
+    values (o_now + least(p_lease_seconds, 5) * interval '1 second', v_queues[1], o_ids);
   end if;
 
   -- The index answers in the order of ids, the line is in the order of due times. So whoever takes these goes through them in
@@ -597,6 +614,7 @@ declare
   v_taken constant bigint[] := v_locked.o_taken;
   v_lease constant text := v_locked.o_lease;
   v_now constant timestamptz := v_locked.o_now;
+  v_leave constant boolean := not v_locked.o_in_line;
   v_variant constant bigint := 1::bigint << 63;
 begin
   if v_ids is null then
@@ -612,7 +630,8 @@ begin
         extended_at = null,
         started_at = coalesce(job.started_at, v_now),
         stream_id = p_stream_id,
-        has_holds = job.singleton_key is not null or job.id = any (v_taken)
+        has_holds = job.singleton_key is not null or job.id = any (v_taken),
+        lapses_at = case when v_leave then v_now + p_lease_seconds * interval '1 second' end
     from unnest(v_runs, v_runs[2:] || cardinality(v_ids) + 1) as run (first, next)
     where job.id = any (v_ids[run.first:run.next - 1])
     returning
@@ -672,7 +691,8 @@ begin
           extended_at = null,
           started_at = coalesce(job.started_at, v_now),
           stream_id = p_stream_id,
-          has_holds = false
+          has_holds = false,
+          lapses_at = v_now + p_lease_seconds * interval '1 second'
       where job.id = (
         select line.id
         from jobs line, settings
@@ -775,6 +795,7 @@ declare
   v_lease text;
   v_now timestamptz;
   v_variant constant bigint := 1::bigint << 63;
+  v_leave boolean;
   -- What a brief answer leaves out: null unless it is brief, and nothing is like null.
   v_until timestamptz;
   v_begun timestamptz;
@@ -820,6 +841,7 @@ begin
       v_taken := v_locked.o_taken;
       v_lease := v_locked.o_lease;
       v_now := v_locked.o_now;
+      v_leave := not v_locked.o_in_line;
       if p_brief then
         v_until := v_now + p_lease_seconds * interval '1 second';
         v_begun := v_now;
@@ -844,7 +866,8 @@ begin
             extended_at = null,
             started_at = coalesce(job.started_at, v_now),
             stream_id = p_stream_id,
-            has_holds = job.singleton_key is not null or job.id = any (v_taken)
+            has_holds = job.singleton_key is not null or job.id = any (v_taken),
+            lapses_at = case when v_leave then v_now + p_lease_seconds * interval '1 second' end
         from unnest(v_runs, v_runs[2:] || cardinality(v_ids) + 1) as run (first, next)
         where job.id = any (v_ids[run.first:run.next - 1])
         returning

@@ -18,8 +18,8 @@ begin
     perform _refuse(p_job_id, 'extend', 'wrong_state', v_job.state);
   end if;
   update jobs job
-  set lease_expires_at = greatest(job.lease_expires_at, _clock() + p_additional_seconds * interval '1 second'),
-      extended_at = _clock()
+  set lease_expires_at = extended.until, lapses_at = extended.until, extended_at = _clock()
+  from (select greatest(v_job.lease_expires_at, _clock() + p_additional_seconds * interval '1 second') as until) as extended
   where job.id = v_job.number
   returning job.lease_expires_at into v_until;
   perform _emit_trace_event(
@@ -60,7 +60,7 @@ begin
   end if;
   select resolved.o_ids into v_ids from _resolve(p_job_ids) as resolved;
 
-  -- The state is looked at outside: as a condition it lets the planner walk jobs_held, everybody's leases in their order.
+  -- The state is looked at outside: nothing of the guard is to lead the planner away from the primary key.
   select array_agg(held.id) filter (where held.state in ('RUNNING', 'CANCELLING'))
   into v_live
   from (
@@ -78,6 +78,7 @@ begin
   v_now := _clock();
   update jobs job
   set lease_expires_at = greatest(job.lease_expires_at, v_now + p_seconds * interval '1 second'),
+      lapses_at = greatest(job.lease_expires_at, v_now + p_seconds * interval '1 second'),
       extended_at = v_now
   where job.id = any (v_live)
     and job.lease_expires_at > v_now;
@@ -113,13 +114,15 @@ end $$;
 
 -- Make the lapse of overdue leases true: RUNNING becomes UNKNOWN_RETRY, CANCELLING becomes UNKNOWN_STOPPED.
 -- Leaderless: any number may do it at once; locked rows are skipped, and so is a cancelled job whose end would concern a
--- locked one. Index: jobs_held, from the most overdue on.
+-- locked one. Index: jobs_held, from the most overdue on; the claims to be looked at.
 create or replace function _sweep(p_limit integer) returns bigint[]
 language plpgsql
 set search_path from current
 as $$
 declare
   v_now timestamptz := _clock();
+  v_reviewed constant record := _review_claims(v_now);
+  v_in_line constant bigint[] := v_reviewed.o_overdue;
   v_ids bigint[];
   v_parents bigint[];
   v_parent bigint;
@@ -129,12 +132,28 @@ begin
   from (
     select job.id, job.state, job.waiters
     from jobs job
-    where job.state in ('RUNNING', 'CANCELLING')
-      and job.lease_expires_at <= v_now
-    order by job.lease_expires_at
+    where job.lapses_at <= v_now
+    order by job.lapses_at
     limit p_limit
     for update skip locked
   ) as overdue;
+  if v_in_line is not null then
+    select
+      v_ids || array_agg(overdue.id),
+      v_parents || array_agg(overdue.id) filter (where overdue.state = 'CANCELLING' and overdue.waiters > 0)
+    into v_ids, v_parents
+    from (
+      select job.id, job.state, job.waiters
+      from jobs job
+      where job.id = any (v_in_line)
+        and (
+          job.state in ('RUNNING', 'CANCELLING') and job.lapses_at is null and job.lease_expires_at <= v_now
+        ) is true
+      order by job.id
+      limit p_limit - coalesce(cardinality(v_ids), 0)
+      for update skip locked
+    ) as overdue;
+  end if;
   if v_parents is not null then
     foreach v_parent in array v_parents loop
       if not _try_lock_jobs(_descendants(array[v_parent])) then
@@ -144,6 +163,9 @@ begin
   end if;
   if cardinality(v_ids) > 0 then
     perform _settle(v_ids, array_fill('lapse'::text, array[cardinality(v_ids)]));
+  end if;
+  if v_in_line <@ v_ids then
+    perform _forget_claims(v_reviewed.o_claims);
   end if;
   return v_ids;
 end $$;
@@ -180,7 +202,8 @@ begin
   perform _require(p_worker_id, 'p_worker_id');
   v_ids := array(
     select job.id from jobs job
-    where job.state in ('RUNNING', 'CANCELLING') and job.assignee_id = p_worker_id
+    where job.id = any (array(select held.number from _held_jobs() as held))
+      and (job.state in ('RUNNING', 'CANCELLING') and job.assignee_id = p_worker_id) is true
     order by job.id
     for update);
   return _release_all(v_ids, 'worker_unresponsive');
@@ -192,7 +215,13 @@ language plpgsql security definer set search_path from current
 as $$
 begin
   return _release_all(
-    array(select job.id from jobs job where job.state in ('RUNNING', 'CANCELLING') order by job.id for update), 'reset');
+    array(
+      select job.id from jobs job
+      where job.id = any (array(select held.number from _held_jobs() as held))
+        and (job.state in ('RUNNING', 'CANCELLING')) is true
+      order by job.id
+      for update),
+    'reset');
 end $$;
 
 create or replace function _release_all(p_ids bigint[], p_reason text) returns integer

@@ -127,7 +127,9 @@ end $$;
 -- Upkeep: jobs that expired this long ago are cancelled, and their dependents follow. Answers how many. Index: jobs_expiring.
 create or replace function cancel_expired_jobs(p_older_than_seconds double precision default 604800, p_limit integer default 1000)
 returns integer
-language plpgsql security definer set search_path from current
+language plpgsql security definer
+set search_path from current
+set enable_seqscan = off
 as $$
 declare
   v_before timestamptz;

@@ -75,7 +75,8 @@ begin
     from (
       select job.id, greatest(job.assigned_at, job.extended_at) as seen_at
       from jobs job
-      where job.state in ('RUNNING', 'CANCELLING')
+      where job.id = any (array(select held.number from _held_jobs() as held))
+        and (job.state in ('RUNNING', 'CANCELLING')) is true
         and greatest(job.assigned_at, job.extended_at) < _clock() - p_stale_seconds * interval '1 second'
       order by seen_at, job.id
       limit p_limit
@@ -97,9 +98,9 @@ begin
   perform _require_limit(p_limit);
   return query
     with recursive lines (queue) as (
-      select coalesce(p_queue, (select job.queue from jobs job where job.state = 'DEAD' order by job.queue limit 1))
+      select coalesce(p_queue, (select job.queue from jobs job where job.finalized_at is not null order by job.queue limit 1))
       union all
-      select (select job.queue from jobs job where job.state = 'DEAD' and job.queue > lines.queue order by job.queue limit 1)
+      select (select job.queue from jobs job where job.finalized_at is not null and job.queue > lines.queue order by job.queue limit 1)
       from lines
       where p_queue is null and lines.queue is not null
     )
@@ -110,7 +111,7 @@ begin
       cross join lateral (
         select job.id, job.finalized_at
         from jobs job
-        where job.state = 'DEAD' and job.queue = lines.queue
+        where job.finalized_at is not null and job.queue = lines.queue
         order by job.finalized_at desc, job.id desc
         limit p_limit
       ) as latest
@@ -147,7 +148,7 @@ end $$;
 
 -- How long each line is and how long its first has waited, for every queue with a live job and every paused or limited one
 -- (max_running: the most that may be held at once). Counts each
--- kind of jobs up to the limit. Due and delayed: index jobs_ready; held: jobs_held; dead: jobs_dead; blocked: the waits.
+-- kind of jobs up to the limit. Due and delayed: index jobs_ready; held: _held_jobs; dead: jobs_dead; blocked: the waits.
 create or replace function get_queue_stats(p_limit integer default 10000)
 returns table (
   queue text, paused_at timestamptz, due_jobs bigint, delayed_jobs bigint, blocked_jobs bigint, held_jobs bigint,
@@ -168,7 +169,8 @@ begin
     with recursive lines (queue, priority) as (
       (select job.queue, job.priority
       from jobs job
-      where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+      where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+        and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
       order by job.queue, job.priority
       limit 1)
       union all
@@ -177,7 +179,8 @@ begin
       cross join lateral (
         select job.queue, job.priority
         from jobs job
-        where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+        where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+          and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
           and (job.queue, job.priority) > (lines.queue, lines.priority)
         order by job.queue, job.priority
         limit 1
@@ -188,24 +191,24 @@ begin
       cross join lateral (
         select job.available_at
         from jobs job
-        where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+        where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+          and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
           and job.queue = lines.queue and job.priority = lines.priority
         order by job.available_at
         limit 1
       ) as first
       group by lines.queue
     ), graves (queue) as (
-      select (select job.queue from jobs job where job.state = 'DEAD' order by job.queue limit 1)
+      select (select job.queue from jobs job where job.finalized_at is not null order by job.queue limit 1)
       union all
       select (
-        select job.queue from jobs job where job.state = 'DEAD' and job.queue > graves.queue order by job.queue limit 1)
+        select job.queue from jobs job where job.finalized_at is not null and job.queue > graves.queue order by job.queue limit 1)
       from graves
       where graves.queue is not null
     ), held as (
-      select job.queue, count(*) as jobs
-      from jobs job
-      where job.state in ('RUNNING', 'CANCELLING')
-      group by job.queue
+      select holding.queue, count(*) as jobs
+      from _held_jobs() as holding
+      group by holding.queue
     ), blocked as (
       select child.queue, count(*) as jobs
       from (select distinct waits.child_id from (select child_id from job_waits limit p_limit) as waits) as waiting
@@ -224,7 +227,7 @@ begin
       named.queue, special.paused_at, waiting.due, waiting.delayed, coalesce(blocked.jobs, 0), coalesce(held.jobs, 0),
       (
         select count(*)
-        from (select from jobs job where job.state = 'DEAD' and job.queue = named.queue limit p_limit) as dead
+        from (select from jobs job where job.finalized_at is not null and job.queue = named.queue limit p_limit) as dead
       ),
       case when ready.available_at <= v_now then ready.available_at end,
       special.max_running
@@ -235,7 +238,8 @@ begin
       from (
         select job.available_at
         from jobs job
-        where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY') and job.waiting_on = 0
+        where job.state in ('INITIAL_PENDING', 'RESCHEDULED', 'FAILED_RETRY', 'UNKNOWN_RETRY')
+          and job.waiting_on = 0 and job.lapses_at is null and job.finalized_at is null
           and job.queue = named.queue
         limit p_limit
       ) as job
@@ -290,14 +294,14 @@ begin
     from (
       (select job.state from archived_jobs job where job.finalized_at > v_since limit p_limit)
       union all
-      (select job.state from jobs job where job.state = 'DEAD' and job.finalized_at > v_since limit p_limit)
+      (select job.state from jobs job where job.finalized_at is not null and job.finalized_at > v_since limit p_limit)
     ) as ended
     group by ended.state
     order by ended.state;
 end $$;
 
 -- What a stream holds, as claim_jobs answered it: for an owner that does not know whether its last claim took effect. Waits
--- for claims of the stream that are still under way; those that begin meanwhile take nothing. Index: jobs_held, all of it.
+-- for claims of the stream that are still under way; those that begin meanwhile take nothing. Index: those of _held_jobs.
 create or replace function jobs_of_stream(p_stream_id bigint)
 returns table (
   job_id text, lease_id text, queue text, task text, payload jsonb, payload_bytes bytea, priority integer, tags text[],
@@ -323,6 +327,7 @@ begin
       job.available_at, job.created_at, job.lease_expires_at, job.id, job.started_at, job.last_retry_at, job.expires_at,
       job.error_message, job.if_parent_fails
     from jobs job
-    where job.state in ('RUNNING', 'CANCELLING') and job.stream_id = p_stream_id
+    where job.id = any (array(select held.number from _held_jobs() as held))
+      and (job.state in ('RUNNING', 'CANCELLING') and job.stream_id = p_stream_id) is true
     order by job.id;
 end $$;

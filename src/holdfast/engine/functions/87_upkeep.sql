@@ -37,9 +37,9 @@ declare
   v_jobs bigint;
 begin
   with recursive graves (queue) as (
-    select (select job.queue from jobs job where job.state = 'DEAD' order by job.queue limit 1)
+    select (select job.queue from jobs job where job.finalized_at is not null order by job.queue limit 1)
     union all
-    select (select job.queue from jobs job where job.state = 'DEAD' and job.queue > graves.queue order by job.queue limit 1)
+    select (select job.queue from jobs job where job.finalized_at is not null and job.queue > graves.queue order by job.queue limit 1)
     from graves
     where graves.queue is not null
   ), ended as (
@@ -71,7 +71,7 @@ begin
     cross join lateral (
       select dead.*
       from jobs dead
-      where dead.state = 'DEAD' and dead.queue = graves.queue
+      where dead.finalized_at is not null and dead.queue = graves.queue
         and dead.finalized_at >= p_from and dead.finalized_at < p_to
       offset 0
     ) as job

@@ -35,7 +35,7 @@ as $$
       'resource_capacity', 'is_notify_enabled', 'is_trace_enabled', 'trace_level', 'crash_concern_threshold', 'archive_retention',
       'report_worker', 'upkeep']),
     ('viewer', array[
-      'get_job', 'get_job_stats', 'get_queue_stats', 'count_ended_jobs', 'tagged_jobs', 'list_waiting_jobs', 'list_stuck_jobs',
+      'get_job', 'get_job_stats', 'get_queue_stats', 'held_jobs', 'count_ended_jobs', 'tagged_jobs', 'list_waiting_jobs', 'list_stuck_jobs',
       'list_dead_jobs', 'next_due', 'resource_capacity', 'is_notify_enabled', 'is_trace_enabled', 'trace_level',
       'crash_concern_threshold', 'archive_retention', 'get_history', '_clock']),
     ('admin', array['_clock'])

@@ -25,7 +25,7 @@ _BETWEEN: Final = "finalized_at > %s::timestamptz and finalized_at <= %s::timest
 _ENDED: Final = Statement(
     "count_ends",
     f"with ended as (select {_COLUMNS} from {{schema}}.jobs_archive where {_BETWEEN} "  # noqa: S608
-    f"union all select {_COLUMNS} from {{schema}}.jobs_with_status where state = 'DEAD' and {_BETWEEN}), "
+    f"union all select {_COLUMNS} from {{schema}}.jobs_with_status where {_BETWEEN}), "
     "timed as (select next_need, state, "
     "greatest(0, extract(epoch from assigned_at - available_at))::float8 as wait_s, "
     "greatest(0, extract(epoch from finalized_at - assigned_at))::float8 as run_s from ended) "

@@ -25,8 +25,8 @@ REVIVE_JOBS: Final = Statement(
 QUEUE_HOLDERS: Final = Statement(
     "queue_holders",
     "select array_agg(distinct assignee_id) from {schema}.jobs_with_status "
-    "where next_need = %s::text and state in ('RUNNING', 'CANCELLING') "
-    "and lease_expires_at > clock_timestamp()",
+    "where number = any (array(select {schema}.held_jobs(p_queue => %s::text))) "
+    "and state in ('RUNNING', 'CANCELLING') and lease_expires_at > clock_timestamp()",
 )
 
 QUEUE_SERVERS: Final = Statement(

@@ -43,6 +43,7 @@ GET_HISTORY: Final = statement(
     p_queue="text",
 )
 TAGGED_JOBS: Final = statement("tagged_jobs", p_tags="text[]", p_limit="integer")
+HELD_JOBS: Final = statement("held_jobs", p_queue="text", p_limit="integer")
 
 
 def get_job(job_id: str, *, timeout_s: float | None = None) -> Call[Job | None]:
@@ -85,6 +86,14 @@ def tagged_jobs(
     """The numbers of jobs that have all these tags, in no order; as many as the limit means: maybe more."""
     parameters = (arguments.text_array(tags, "tags"), arguments.whole(limit, "limit"))
     return Call(TAGGED_JOBS, parameters, _numbers, idempotent=True, timeout_s=timeout_s)
+
+
+def held_jobs(
+    queue: str | None = None, limit: int = 100_000, *, timeout_s: float | None = None
+) -> Call[list[int]]:
+    """The numbers of jobs that are held, of one queue or of all, in no order."""
+    parameters = (arguments.optional_text(queue, "queue"), arguments.whole(limit, "limit"))
+    return Call(HELD_JOBS, parameters, _numbers, idempotent=True, timeout_s=timeout_s)
 
 
 def count_ended_jobs(

@@ -54,9 +54,10 @@ _DETAILS: Final = Statement("job_details of numbers", f"select {rows.JOB_COLUMNS
 _LIGHT: Final = Statement("light job_details of numbers", f"select {rows.LIGHT_COLUMNS} {_OF_NUMBERS}")
 
 _LINES: Final = (
-    "lines (queue) as (select (select next_need from {schema}.jobs_with_status where state = 'DEAD' "
+    "lines (queue) as (select ("
+    "select next_need from {schema}.jobs_with_status where finalized_at is not null "
     "order by next_need limit 1) "
-    "union all select (select next_need from {schema}.jobs_with_status where state = 'DEAD' "
+    "union all select (select next_need from {schema}.jobs_with_status where finalized_at is not null "
     "and next_need > lines.queue order by next_need limit 1) from lines where lines.queue is not null)"
 )
 """The queues that have dead jobs."""
@@ -68,11 +69,6 @@ _BY_NUMBER: Final = (
     "(select job.* from unnest(%s::bigint[]) as wanted (number) cross join lateral ("
     f"{_SOURCES['live']} where number = wanted.number union all "
     f"{_SOURCES['archived']} where number = wanted.number offset 0) as job) as job"
-)
-
-_HELD: Final = Statement(
-    "held_jobs",
-    "select number from {schema}.jobs_with_status where state in ('RUNNING', 'CANCELLING') limit 100000",
 )
 
 _NUMBERS_OF: Final = Statement(
@@ -204,7 +200,7 @@ def dead_jobs(
         f"with recursive {MOMENT}, {_LINES} "
         "select latest.finalized_at, latest.number from lines cross join lateral ("
         f"select number, finalized_at from ({_SOURCES['live']} "
-        "where state = 'DEAD' and next_need = lines.queue) as job "
+        "where finalized_at is not null and next_need = lines.queue) as job "
         f"where {behind.sql} and {wanted.sql} "
         f"order by finalized_at desc, number desc limit {page}) as latest "
         f"order by latest.finalized_at desc, latest.number desc limit {page}"
@@ -221,7 +217,8 @@ def count_dead_jobs(
     sql = (
         f"with recursive {MOMENT}, {_LINES} "
         "select count(*) from (select 1 from lines cross join lateral ("
-        f"select 1 from ({_SOURCES['live']} where state = 'DEAD' and next_need = lines.queue) as job "
+        f"select 1 from ({_SOURCES['live']} "
+        "where finalized_at is not null and next_need = lines.queue) as job "
         f"where {wanted.sql} limit {PAGES[-1]}) as dead limit {PAGES[-1]}) as counted"
     )
     return Call(
@@ -240,7 +237,7 @@ def dead_groups(
         f"with recursive {_LINES}, latest as ("
         "select job.* from lines cross join lateral ("
         "select job_id, task, error_message, finalized_at, number from {schema}.jobs_with_status "
-        "where state = 'DEAD' and next_need = lines.queue "
+        "where finalized_at is not null and next_need = lines.queue "
         f"order by finalized_at desc limit {int(jobs)}) as job "
         f"order by job.finalized_at desc limit {int(jobs)}) "
         f"select task, left(split_part(error_message, chr(10), 1), {_LINE}), count(*), "
@@ -269,11 +266,6 @@ def among(
     sql = f"with {MOMENT} select job.number from {_BY_NUMBER} where {wanted.sql} order by job.number desc"
     parameters = (_array(numbers), *wanted.parameters)
     return Call(_composed("among", sql), parameters, _numbers, idempotent=True, timeout_s=timeout_s)
-
-
-def held_numbers(*, timeout_s: float | None = None) -> Call[list[int]]:
-    """The numbers of the jobs that workers hold. Index: jobs_held."""
-    return Call(_HELD, (), _numbers, idempotent=True, timeout_s=timeout_s)
 
 
 def numbers_of(job_ids: Iterable[str], *, timeout_s: float | None = None) -> Call[list[int]]:

@@ -32,7 +32,8 @@ _WORKERS: Final = Statement(
     "max(greatest(assigned_at, extended_at)) as seen_at, min(lease_expires_at) as lease_until, "
     "(array_agg(job_id order by assigned_at, number))[1:5] as job_ids "
     "from (select * from {schema}.jobs_with_status "
-    "where state in ('RUNNING', 'CANCELLING') limit 100000) as job group by assignee_id), "
+    "where number = any (array(select {schema}.held_jobs())) "
+    "and state in ('RUNNING', 'CANCELLING')) as job group by assignee_id), "
     "beating as (select * from {schema}.workers where stopped_at is null "
     "or worker_id in (select assignee_id from held)) "
     "select coalesce(worker_id, assignee_id), case "
@@ -207,7 +208,7 @@ def trace_of(job_id: str, limit: int, *, timeout_s: float | None = None) -> Call
 
 
 def list_workers(limit: int, lost_s: float, *, timeout_s: float | None = None) -> Call[list[WorkerRow]]:
-    """The workers that beat or hold jobs; lost are those silent for so long. Index: jobs_held."""
+    """The workers that beat or hold jobs; lost are those silent for so long. Index: those of held_jobs."""
     parameters = (arguments.duration(lost_s, "lost_s", positive=True), arguments.whole(limit, "limit"))
     return Call(_WORKERS, parameters, _workers, idempotent=True, timeout_s=timeout_s)
 
