@@ -109,6 +109,15 @@ def sleep(payload: Any, context: ChildContext) -> None:
     time.sleep(600)
 
 
+def sleep_past_the_signal(payload: Any, context: ChildContext) -> None:
+    """Go to sleep just when the signal has been delivered, and Python has not seen it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    context.progress(0)
+    signal.sigwait({signal.SIGTERM})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    time.sleep(600)
+
+
 def sleep_stubbornly(payload: Any, context: ChildContext) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sleep(payload, context)

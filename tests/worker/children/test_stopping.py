@@ -32,6 +32,15 @@ async def test_a_sleeping_handler_is_stopped_at_once(open_pool: Open, tmp_path: 
     assert note.read_text() == "cancelled by Ann True"
 
 
+async def test_a_handler_that_goes_to_sleep_just_when_the_signal_comes_is_stopped(open_pool: Open) -> None:
+    hand = open_pool(kill_after_s=LONG_S)
+    job_id, running = await hand.begin("sleep_past_the_signal")
+    hand.pool.stop_job(job_id, "cancelled")
+    reply = await ended(running)
+    assert isinstance(reply, Raised)
+    assert reply.kind == "holdfast.errors.JobCancelled"
+
+
 async def test_an_async_handler_is_cancelled_where_it_awaits(open_pool: Open) -> None:
     hand = open_pool(kill_after_s=LONG_S)
     job_id, running = await hand.begin("sleep_async")

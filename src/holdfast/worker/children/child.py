@@ -141,6 +141,7 @@ class Child:
         context = self._context
         if context is not None:
             context.report()
+        self._switch.remind()
         return self._working
 
 

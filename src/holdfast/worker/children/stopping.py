@@ -15,6 +15,9 @@ from types import FrameType, TracebackType
 
 from holdfast.errors import JobCancelled
 
+MOST_REMINDERS = 5
+"""Enough for a signal that was lost; whoever has a handler of his own for it is not to hear it for ever."""
+
 
 class StopSwitch:
     """Stops the handler that runs while it is armed. Make it in the main thread."""
@@ -28,6 +31,7 @@ class StopSwitch:
         self._done = False
         self._shields = 0
         self._held_back = False
+        self._reminders = 0
         self._deliver: Callable[[str], None] = _raise
 
     def install(self) -> None:
@@ -44,6 +48,16 @@ class StopSwitch:
         # Each side writes its own mark before it reads the other's, so at least one of them sees both.
         self.why = why
         if self._signalled:
+            signal.pthread_kill(self._main, signal.SIGTERM)
+
+    def remind(self) -> None:
+        """Send the signal again if the handler has not been stopped; for the thread that reads the frames.
+
+        One that comes just before the main thread goes to sleep does not wake it: the system has delivered
+        it, and Python looks for it when the sleep is over.
+        """
+        if self.why is not None and self._armed and not self._done and self._reminders < MOST_REMINDERS:
+            self._reminders += 1
             signal.pthread_kill(self._main, signal.SIGTERM)
 
     def arm(self) -> None:
