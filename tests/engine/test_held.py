@@ -110,6 +110,15 @@ def test_one_row_names_all_jobs_of_a_claim(conn: Connection) -> None:
     assert in_line(conn) == NAMES
 
 
+def test_no_time_goes_into_compressing_what_a_claim_writes_down(conn: Connection) -> None:
+    submit_many(conn, [f"job {number}" for number in range(1000)])
+    claim(conn, limit=1000)
+    assert rows(
+        conn,
+        "select pg_column_size(numbers) > 8000 as whole, pg_column_compression(numbers) from holdfast.claims",
+    ) == [{"whole": True, "pg_column_compression": None}]
+
+
 @pytest.mark.parametrize("how", ["few", "two queues", "a limit"])
 def test_jobs_claimed_otherwise_leave_the_line_at_once(conn: Connection, how: str) -> None:
     submit_many(conn, NAMES)
