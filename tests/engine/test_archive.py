@@ -80,7 +80,7 @@ def test_an_archive_that_was_one_table_keeps_every_job_and_is_the_first_part(
     before = rows(conn, "select * from jobs_archive order by number")
     conn.execute("reset search_path")
 
-    assert [each.version for each in installer.install(conn).applied][0] == 6
+    assert installer.install(conn).applied[0].version == 6
 
     assert rows(conn, "select * from holdfast.jobs_archive order by number") == before
     assert parts(conn) == [FIRST]

@@ -442,7 +442,7 @@ def test_jobs_held_and_dead_before_an_upgrade_are_what_they_were(
     )
     conn.execute("insert into holdfast.job_names select name, id from holdfast.jobs")
 
-    assert [each.version for each in installer.install(conn).applied][0] == 7
+    assert installer.install(conn).applied[0].version == 7
 
     assert [row["job_id"] for row in call(conn, "lapse_leases")] == ["lapsed"]
     assert [row["job_id"] for row in call(conn, "list_dead_jobs")] == ["dead"]
