@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from holdfast.web.pages import DIST
 from tests.console.conftest import Shop
-from tests.web.browser.conftest import Open
+from tests.web.browser.conftest import Open, Watched
 from tests.web.browser.test_pages import JOBS, PAGES
 from tests.web.conftest import Serve
 
@@ -73,3 +73,20 @@ def test_what_opens_over_a_page_is_sound_for_screen_readers(
     page.get_by_role("option").first.wait_for()
     found += violations(page, "hints")
     assert found == []
+
+
+def test_the_focus_is_back_in_the_page_in_the_very_moment_a_dialog_is_gone(dashboard: Watched) -> None:
+    page = dashboard.go("/jobs")
+    page.locator("h1").click()
+    page.evaluate(
+        """() => {
+            const gone = (change) => [...change.removedNodes].some((node) => node.nodeName === "DIALOG");
+            new MutationObserver((changes) => {
+                if (changes.some(gone)) window.focused = document.activeElement.id;
+            }).observe(document.body, { childList: true, subtree: true });
+        }"""
+    )
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog").wait_for()
+    close(page)
+    assert page.evaluate("window.focused") == "main"

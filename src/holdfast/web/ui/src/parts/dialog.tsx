@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { Icon } from "./icon";
 
 interface Props {
@@ -13,12 +13,11 @@ interface Props {
 /** A window over the page. The browser keeps the focus in it, and gives it back at the end. */
 export function Dialog({ title, onClose, children, class: more = "", bare = false }: Props) {
   const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    const before = document.activeElement;
-    box.current?.showModal();
-    return () => {
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
-    };
+  // At once, not after the next drawing: whatever key comes first must meet the focus where it belongs.
+  useLayoutEffect(() => {
+    const dialog = box.current;
+    dialog?.showModal();
+    return () => dialog?.close();
   }, []);
   const outside = (event: MouseEvent): void => {
     if (event.target === box.current) onClose();
