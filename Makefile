@@ -31,7 +31,7 @@ test: check ui pgbouncer chromium ## Check and test everything (ARGS='-k claim' 
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 stress: $(VENV)/.installed pgbouncer ## Take minutes to break the queue, and say what was seen (ARGS='-k memory' for a part)
-	$(BIN)/python -m pytest -m stress -s tests/queue tests/web/streams $(ARGS)
+	$(BIN)/python -m pytest -m stress -s tests/queue tests/web/streams tests/worker $(ARGS)
 
 # No file of ours to depend on: the script is done in a moment where there is nothing to do.
 pgbouncer:

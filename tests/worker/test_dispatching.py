@@ -300,6 +300,7 @@ async def test_after_a_claim_that_found_something_the_next_follows_at_once(
     assert monotonic() - began < PATIENCE_S
 
 
+@pytest.mark.stress  # a timing: `holdfast bench drain` says it too, and the gate counts statements
 async def test_more_than_a_thousand_jobs_a_second_with_ten_runners(hf: Holdfast) -> None:
     @hf.task(name="noop")
     async def noop() -> None: ...
@@ -335,6 +336,7 @@ async def claim_p99_s(database: str) -> float:
     return measured["claims.seconds.p99"]
 
 
+@pytest.mark.stress  # another
 @pytest.mark.timeout(180)
 async def test_a_claim_takes_less_than_five_milliseconds_at_the_99th_percentile(database: str) -> None:
     """Whatever else this machine does: of forty stretches of 600 claims one must be undisturbed."""
