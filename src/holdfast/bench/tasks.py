@@ -51,6 +51,11 @@ def clear(conn: psycopg.Connection[Any]) -> None:
     conn.execute("truncate holdfast.jobs, holdfast.archived_jobs, holdfast.holds, holdfast.job_waits")
 
 
+def forget_done(conn: psycopg.Connection[Any]) -> None:
+    """Forget what the task's jobs came to, and leave everything else as it is."""
+    conn.execute("delete from holdfast.archived_jobs where task = %s", (NAME,))
+
+
 def settle_down(conn: psycopg.Connection[Any]) -> None:
     """As autovacuum leaves a backlog that has been there for a minute; without it plans are made blind."""
     conn.execute("vacuum (analyze) holdfast.jobs")
