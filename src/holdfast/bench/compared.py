@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from holdfast.bench import tasks
 from holdfast.bench.arena import Arena
 from holdfast.bench.costs import Costs
-from holdfast.bench.crew import Drained
+from holdfast.bench.crew import Drained, drain
 from holdfast.bench.report import Figure, Finding
 
 Turn = Callable[[], Drained]
@@ -27,6 +28,22 @@ class Compared:
         first_without, first_with = without(), with_it()
         second_with, second_without = with_it(), without()
         return cls((first_with, second_with), (first_without, second_without))
+
+    @classmethod
+    def in_both(cls, arena: Arena, other: Arena, jobs: int, said: tuple[str, str]) -> Compared:
+        """Drain so many jobs in the other arena, where a condition is to stay, and in this one, in turns."""
+        concurrency = arena.options["concurrency"]
+
+        def with_it() -> Drained:
+            arena.say(f"A worker drains {jobs:,} jobs, {said[0]}")
+            tasks.forget_done(other.conn)
+            return drain(other, jobs, concurrency=concurrency, clear=False)
+
+        def without() -> Drained:
+            arena.say(f"A worker drains {jobs:,} jobs, {said[1]}")
+            return drain(arena, jobs, concurrency=concurrency)
+
+        return cls.in_turns(with_it, without)
 
     def finding(self, arena: Arena, measured: str, reference: str, figures: Sequence[Figure] = ()) -> Finding:
         return Finding(

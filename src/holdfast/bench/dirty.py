@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.bench import crew, tasks
 from holdfast.bench.arena import Arena, beside
 from holdfast.bench.compared import Compared
 from holdfast.bench.report import Figure, Finding
@@ -15,24 +14,14 @@ PART = 10
 
 def measure(arena: Arena) -> Finding:
     """A worker on clean tables, and one among the dirt in a database of its own, in turns."""
-    concurrency, good = arena.options["concurrency"], max(1, arena.jobs // PART)
+    good = max(1, arena.jobs // PART)
     with beside(arena) as dirty:
         arena.say(
             f"Filling in {arena.jobs:,} finished, as many future, a tenth blocked, a tenth on busy keys"
         )
         dirty.conn.execute("select holdfast_bench.fill_dirt(%s, %s)", (arena.jobs, "default"))
         dirty.bench.let_settle()
-
-        def among() -> crew.Drained:
-            arena.say(f"A worker drains {good:,} jobs among them")
-            tasks.forget_done(dirty.conn)
-            return crew.drain(dirty, good, concurrency=concurrency, clear=False)
-
-        def clean() -> crew.Drained:
-            arena.say(f"A worker drains {good:,} jobs, clean tables")
-            return crew.drain(arena, good, concurrency=concurrency)
-
-        compared = Compared.in_turns(among, clean)
+        compared = Compared.in_both(arena, dirty, good, ("among them", "clean tables"))
         row = dirty.conn.execute("select holdfast_bench.dirt_is_there(%s)", (arena.jobs,)).fetchone()
     found = compared.finding(
         arena,

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from psycopg import IsolationLevel
 
-from holdfast.bench import crew, tasks
 from holdfast.bench.arena import Arena, beside
 from holdfast.bench.compared import Compared
 from holdfast.bench.report import Figure, Finding
@@ -25,24 +24,14 @@ PART = 5
 
 def measure(arena: Arena) -> Finding:
     """A worker without the snapshot, and one where it is held, in a database of its own, in turns."""
-    concurrency, after = arena.options["concurrency"], max(1, arena.jobs // PART)
+    after = max(1, arena.jobs // PART)
     with beside(arena) as holding, _snapshot(holding):
         arena.say(f"A snapshot is held while {arena.jobs:,} jobs come and go")
         holding.bench.fill_line(arena.jobs, "default")
         holding.bench.take_all_with_floor(arena.jobs, BATCH)
         holding.bench.let_settle()
         once = holding.bench.ran_each_once("engine", arena.jobs)
-
-        def held() -> crew.Drained:
-            arena.say(f"A worker drains {after:,} jobs, the snapshot still held")
-            tasks.forget_done(holding.conn)
-            return crew.drain(holding, after, concurrency=concurrency, clear=False)
-
-        def free() -> crew.Drained:
-            arena.say(f"A worker drains {after:,} jobs, no snapshot")
-            return crew.drain(arena, after, concurrency=concurrency)
-
-        compared = Compared.in_turns(held, free)
+        compared = Compared.in_both(arena, holding, after, ("the snapshot still held", "no snapshot"))
     found = compared.finding(
         arena,
         "a worker, the snapshot held",
