@@ -12,9 +12,9 @@ _HOLDFAST = Peer(
     settings=(
         Setting(
             "concurrency",
-            1000,
+            3000,
             "docs/guides/run-workers.md",
-            "jobs at a time in each process; tried five times each, in turns: 500, 1000; before that 100",
+            "jobs at a time in each process; tried in turns: 1000, 2000, 3000, 4000; before that 100, 500",
         ),
         Setting("bulk_batch", 10_000, "docs/guides/tasks.md", "calls of one enqueue_many"),
     ),
@@ -276,9 +276,9 @@ _GRAPHILE_WORKER = Peer(
         Setting("maxPoolSize", 25, "https://worker.graphile.org/docs/performance", "as in its own figures"),
         Setting(
             "localQueueSize",
-            5000,
+            10_000,
             "https://worker.graphile.org/docs/performance",
-            "500 in its own figures; tried: 500, 2000, and 5000 once",
+            "500 in its own figures; tried three times each: 5000, 10000, 20000; before that 500, 2000",
         ),
         Setting(
             "completeJobBatchDelay",
@@ -301,7 +301,12 @@ _PG_BOSS = Peer(
     adapter="pg_boss_adapter.mjs",
     broker="postgresql",
     settings=(
-        Setting("batchSize", 3000, "https://pgboss.io/api/workers", "jobs of one fetch and one handler call"),
+        Setting(
+            "batchSize",
+            10_000,
+            "https://pgboss.io/api/workers",
+            "jobs of one fetch and one handler call; tried twice each: 3000, 10000",
+        ),
         Setting("burstWhenBatchFull", True, "https://pgboss.io/api/workers", "fetch again without a pause"),
         Setting("pollingIntervalSeconds", 0.5, "https://pgboss.io/api/workers", "the least it allows"),
         Setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,10 @@ class Scene:
 
     def __init__(self, hf: Holdfast, conn: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
+        self.room: list[tuple[int, int]] = []
+        """How much each of them settled, and for how many jobs it asked."""
+        self.long = 0
+        """So many of the first jobs take until all others have ended."""
         self.instead: Callable[[Meanwhile], None] = lambda enter: enter()
         """What is done when such a call is sent, instead of entering the answer to the last."""
         self._hf = hf
@@ -38,20 +43,29 @@ class Scene:
         self._ran: Counter[int] = Counter()
         describe = settling.settle_and_claim
 
-        def listen(*args: Any, meanwhile: Meanwhile | None, **options: Any) -> Any:
+        def listen(
+            settlements: list[Any], terms: Any, limit: int, *, meanwhile: Meanwhile | None, **options: Any
+        ) -> Any:
             if meanwhile is None:
-                return describe(*args, **options)
+                return describe(settlements, terms, limit, **options)
             self.calls += 1
-            return describe(*args, meanwhile=lambda: self.instead(meanwhile), **options)
+            self.room.append((len(settlements), limit))
+            return describe(settlements, terms, limit, meanwhile=lambda: self.instead(meanwhile), **options)
 
         monkeypatch.setattr(feeding, "settle_and_claim", listen)
 
     async def each_job_runs_once(self, **settings: Any) -> bool:
         """Have a worker run them all; whether each ran once, at its first attempt."""
 
+        others_ended = asyncio.Event()
+
         @self._hf.task(name="count")
         async def count(number: int) -> None:
             self._ran[number] += 1
+            if len(self._ran) == JOBS:
+                others_ended.set()
+            if number < self.long:
+                await others_ended.wait()
 
         await self._hf.aenqueue_many([count.job(number) for number in range(JOBS)], returning=False)
         async with at_work(self._hf, {"default": AT_ONCE}, **settings) as worker:
@@ -82,9 +96,20 @@ async def test_never_more_is_held_than_the_worker_may_run_while_an_answer_waits_
         held.extend(*conn.execute(HELD).fetchall())
 
     scene.instead = look_too
+    scene.long = 80
 
     assert await scene.each_job_runs_once()
     assert 0 < max(held) <= AT_ONCE
+
+
+async def test_a_full_worker_asks_for_as_many_as_it_settles_while_an_answer_waits_to_be_entered(
+    scene: Scene,
+) -> None:
+    scene.long = 80
+
+    assert await scene.each_job_runs_once()
+    assert len(scene.room) > 5
+    assert [asked for _, asked in scene.room[1:]] == [settled for settled, _ in scene.room[1:]]
 
 
 async def test_a_session_that_ends_during_the_next_call_costs_no_job_and_no_attempt(

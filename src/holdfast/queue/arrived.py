@@ -7,19 +7,25 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.queue.stream import OpenStream
+from holdfast.store import Settlement
 
 logger: Final = logging.getLogger("holdfast.queue")
 
 
 class Arrived:
-    """What a claim brought, to be entered: while the next call for the stream is under way, or at once.
+    """What a call settled and claimed, to be entered: while the next one is under way, or at once.
 
     To read and enter an answer takes Python as long as the server takes for half of the next one.
     """
 
-    def __init__(self, enter: Callable[[], None], asked: int, stream: OpenStream) -> None:
-        self.asked: Final = asked
+    def __init__(
+        self, enter: Callable[[], None], stream: OpenStream, settled: list[Settlement], asked: int
+    ) -> None:
         self.stream: Final = stream
+        self.settled: Final = settled
+        """What it wrote down: their slots are free, and are counted as taken until it is entered."""
+        self.asked: Final = asked
+        """The slots it reserved, as many as it may have brought jobs."""
         self.is_lost = False
         """Whether it could not be read: the database has to be asked what it was."""
         self._enter = enter

@@ -238,7 +238,8 @@ class Feeding(ABC):
             return None
         most = self._most(stream)
         reports = stream.take_reports(most)
-        asked = stream.ask(most, reports, arrived.asked if arrived else 0) if claims else 0
+        leaving = [*arrived.settled, *reports] if arrived else reports
+        asked = stream.ask(most, leaving, arrived.asked if arrived else 0) if claims else 0
         if not (asked or reports):
             stream.looks.answer(0, looks)
             self._plan_poll(line)
@@ -275,6 +276,8 @@ class Feeding(ABC):
         is_full = asked > 0 and len(answer.claimed) >= asked - len(answer.refused)
 
         def enter() -> None:
+            if reports:
+                stream.reported(reports, answer.refused)
             self._enter(stream, answer.claimed, asked=asked)
             if is_full and look.waiting is None:
                 line.floor = _beginning_of(answer.claimed)
@@ -282,9 +285,9 @@ class Feeding(ABC):
                 # Perhaps it was about a job of this claim, and the keepers looked before it was entered.
                 self._tell_of_freed()
 
-        brought = Arrived(enter, asked, stream)
+        brought = Arrived(enter, stream, reports, asked)
         was_lost = arrived is not None and arrived.is_lost
-        goes_on = is_full and not (looks or was_lost) and self._may_go_on(line, stream)
+        goes_on = is_full and not (looks or was_lost or answer.refused) and self._may_go_on(line, stream)
         if not goes_on:
             brought.enter()
             stream.unsure = was_lost or brought.is_lost
@@ -333,8 +336,6 @@ class Feeding(ABC):
             self._fail(line, stream, error)
             return None
         stream.observe("claims.seconds", monotonic() - began)
-        if reports:
-            stream.reported(reports, answer.refused)
         return answer
 
     def _plan_poll(self, line: Line) -> None:

@@ -21,7 +21,7 @@ from holdfast.queue.stream import OpenStream
 from holdfast.store import Store
 from holdfast.store.steps import run_awaiting
 
-SMALLEST, LARGEST = 100, 500
+SMALLEST, LARGEST = 100, 2000
 """Smaller calls cost more for each job; from larger ones nothing more is gained, and what is done waits."""
 
 

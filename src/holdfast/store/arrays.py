@@ -25,22 +25,21 @@ def of_texts(items: Sequence[str | None], name: str) -> str:
     whole = None not in items
     present = cast("Sequence[str]", items) if whole else [item for item in items if item is not None]
     try:
-        body = "\0".join(present)
+        body = '","'.join(present)
     except TypeError:
         raise InvalidArgument(f"{name} must be texts: {_culprit(items)} is not") from None
-    if body.count("\0") != max(len(present) - 1, 0):
+    if "\0" in body:
         raise InvalidArgument(
             f"{name} holds a NUL character, which PostgreSQL cannot store: {_with_nul(items)}"
         )
     if not body.isascii():
         _refuse_surrogates(body, name)
-    if "\\" in body:
-        body = body.replace("\\", "\\\\")
-    if '"' in body:
-        body = body.replace('"', '\\"')
+    if "\\" in body or body.count('"') > 2 * (len(present) - 1):  # more than those between them
+        present = _escaped(present)
+        body = '","'.join(present)
     if whole:
-        return '{"' + body.replace("\0", '","') + '"}'
-    written = iter(body.split("\0"))
+        return '{"' + body + '"}'
+    written = iter(present)
     return "{" + ",".join("NULL" if item is None else f'"{next(written)}"' for item in items) + "}"
 
 
@@ -91,6 +90,11 @@ def for_one_statement(columns: Columns, name: str) -> Columns:
 
 def _of(written: Iterable[str | None]) -> str:
     return "{" + ",".join("NULL" if item is None else item for item in written) + "}"
+
+
+def _escaped(texts: Sequence[str]) -> list[str]:
+    """Texts without NUL as they stand between quotes."""
+    return "\0".join(texts).replace("\\", "\\\\").replace('"', '\\"').split("\0")
 
 
 def _refuse_surrogates(body: str, name: str) -> None:

@@ -68,12 +68,13 @@ begin
         and job.waiters = 0
         and (job.stream_id is null or job.stream_id = p_stream_id)
       ) is true
+    -- What the last step reads comes first: a row is taken apart only as far as needed.
     returning
-      job.id, job.available_at, job.created_at, job.lease_expires_at, job.assigned_at, job.started_at, job.lease_id,
-      job.priority, job.attempts, job.lease_expiration_count, job.queue, job.assignee_id, job.name, job.task, job.payload,
-      job.payload_bytes, finish.result, finish.result_bytes, job.max_attempts, job.expires_at, job.last_retry_at,
-      job.timeout_s, job.tags, job.resource_keys, job.singleton_key, job.if_parent_fails, job.error_message,
-      job.error_traceback, job.retry, job.has_holds
+      job.id, job.has_holds, job.queue, job.available_at, job.created_at, job.lease_expires_at, job.assigned_at,
+      job.started_at, job.lease_id, job.priority, job.attempts, job.lease_expiration_count, job.assignee_id, job.name,
+      job.task, job.payload, job.payload_bytes, finish.result, finish.result_bytes, job.max_attempts, job.expires_at,
+      job.last_retry_at, job.timeout_s, job.tags, job.resource_keys, job.singleton_key, job.if_parent_fails,
+      job.error_message, job.error_traceback, job.retry
   ), kept as (
     insert into archived_jobs (
       id, available_at, created_at, finalized_at, lease_expires_at, assigned_at, started_at, lease_id, state, priority,

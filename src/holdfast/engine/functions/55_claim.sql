@@ -614,6 +614,7 @@ declare
   v_taken constant bigint[] := v_locked.o_taken;
   v_lease constant text := v_locked.o_lease;
   v_now constant timestamptz := v_locked.o_now;
+  v_expires constant timestamptz := v_now + p_lease_seconds * interval '1 second';
   v_leave constant boolean := not v_locked.o_in_line;
   v_variant constant bigint := 1::bigint << 63;
 begin
@@ -624,14 +625,14 @@ begin
     update jobs job
     set state = 'RUNNING',
         lease_id = (v_lease || to_hex(job.id | v_variant))::uuid,
-        lease_expires_at = v_now + p_lease_seconds * interval '1 second',
+        lease_expires_at = v_expires,
         assignee_id = p_worker_id,
         assigned_at = v_now,
         extended_at = null,
         started_at = coalesce(job.started_at, v_now),
         stream_id = p_stream_id,
         has_holds = job.singleton_key is not null or job.id = any (v_taken),
-        lapses_at = case when v_leave then v_now + p_lease_seconds * interval '1 second' end
+        lapses_at = case when v_leave then v_expires end
     from unnest(v_runs, v_runs[2:] || cardinality(v_ids) + 1) as run (first, next)
     where job.id = any (v_ids[run.first:run.next - 1])
     returning
@@ -796,6 +797,7 @@ declare
   v_now timestamptz;
   v_variant constant bigint := 1::bigint << 63;
   v_leave boolean;
+  v_expires timestamptz;
   -- What a brief answer leaves out: null unless it is brief, and nothing is like null.
   v_until timestamptz;
   v_begun timestamptz;
@@ -841,9 +843,10 @@ begin
       v_taken := v_locked.o_taken;
       v_lease := v_locked.o_lease;
       v_now := v_locked.o_now;
+      v_expires := v_now + p_lease_seconds * interval '1 second';
       v_leave := not v_locked.o_in_line;
       if p_brief then
-        v_until := v_now + p_lease_seconds * interval '1 second';
+        v_until := v_expires;
         v_begun := v_now;
         v_queue := case when cardinality(p_queues) = 1 then p_queues[1] end;
         v_zero := 0;
@@ -860,14 +863,14 @@ begin
         update jobs job
         set state = 'RUNNING',
             lease_id = (v_lease || to_hex(job.id | v_variant))::uuid,
-            lease_expires_at = v_now + p_lease_seconds * interval '1 second',
+            lease_expires_at = v_expires,
             assignee_id = p_worker_id,
             assigned_at = v_now,
             extended_at = null,
             started_at = coalesce(job.started_at, v_now),
             stream_id = p_stream_id,
             has_holds = job.singleton_key is not null or job.id = any (v_taken),
-            lapses_at = case when v_leave then v_now + p_lease_seconds * interval '1 second' end
+            lapses_at = case when v_leave then v_expires end
         from unnest(v_runs, v_runs[2:] || cardinality(v_ids) + 1) as run (first, next)
         where job.id = any (v_ids[run.first:run.next - 1])
         returning

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Final, assert_never, cast
 
 from holdfast.domain.content import CONTENT_BYTES, storable_json, storable_text
@@ -181,7 +182,7 @@ def _columns(settlements: Sequence[Settlement], *, bare: bool = False) -> arrays
     jobs = arrays.of_texts(job_ids, "job_id")
     lease_ids = arrays.of_texts(leases, "lease_id")
     if all(outcome is COMPLETED for outcome in outcomes):  # what most calls say, while a server waits
-        completions = arrays.of_texts(("complete",) * len(outcomes), "operation")
+        completions = _completions(len(outcomes))
         return arrays.for_one_statement((jobs, completions, lease_ids, *(None,) * 6), "settle_jobs")
     written = [
         _write(_bare(outcome) if bare else outcome, job_id)
@@ -200,6 +201,11 @@ def _columns(settlements: Sequence[Settlement], *, bare: bool = False) -> arrays
         arrays.of_flags(cast("Sequence[bool]", permanent)),
     )
     return arrays.for_one_statement(columns, "settle_jobs")
+
+
+@lru_cache(maxsize=8)
+def _completions(count: int) -> str:
+    return arrays.of_texts(("complete",) * count, "operation")
 
 
 _Written = tuple[str, str | None, bytes | None, str | None, str | None, float | None, bool]
