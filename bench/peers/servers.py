@@ -19,8 +19,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from bench.peers.environments import CACHE, HERE, Say
 from holdfast import embedded
 
-# Room for the pools of two processes of any contender; everything else is as Holdfast's users have it.
-SETTINGS = {"max_connections": "200"}
+# Room for the pools of two processes of any contender, and for all that hundreds of thousands of jobs touch,
+# as on a server that somebody set up: 128 MB are for small machines. All else is as Holdfast's users have it.
+SETTINGS = {"max_connections": "200", "shared_buffers": "1GB"}
 
 
 @contextmanager

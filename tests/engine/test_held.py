@@ -306,6 +306,52 @@ def test_an_end_of_a_lease_that_somebody_moved_by_hand_counts(
     assert len(call(conn, "lapse_leases")) == (MANY if which == "in line" else 1)
 
 
+@pytest.mark.parametrize("before", ["claim_jobs", "extend_leases", "extend_lease"])
+def test_a_lease_moved_by_hand_counts_also_in_the_transaction_of_a_claim_or_an_extension(
+    conn: Connection, clock: Clock, before: str
+) -> None:
+    submit(conn, "alone")
+    with conn.transaction():
+        lease_id = claim(conn, p_lease_seconds=600)[0]["lease_id"]
+        if before == "extend_leases":
+            call(conn, before, p_job_ids=["alone"], p_lease_ids=[lease_id], p_seconds=60)
+        elif before == "extend_lease":
+            call(conn, before, p_job_id="alone", p_lease_id=lease_id, p_worker_id="w")
+        conn.execute("update holdfast.jobs set lease_expires_at = holdfast._clock()")
+
+    assert len(call(conn, "lapse_leases")) == 1
+
+
+def test_only_whoever_moves_a_lease_by_hand_has_it_looked_for(conn: Connection) -> None:
+    looked = "select calls from pg_stat_xact_user_functions where funcname = '_follow_lease'"
+    with conn.transaction():
+        conn.execute("set local track_functions = 'all'")
+        claimed = claim_many(conn)
+        first, second, *_ = claimed
+        submit(conn, "alone")
+        alone = claim(conn)[0]
+        call(
+            conn,
+            "settle_and_claim",
+            p_job_ids=[first["job_id"]],
+            p_operations=["fail"],
+            p_lease_ids=[first["lease_id"]],
+            p_messages=["no"],
+            p_worker_id="w",
+            p_queues=["q"],
+            p_limit=10,
+        )
+        submit(conn, "called")
+        call(conn, "claim_waiting_job", p_job_id="called", p_worker_id="w", p_queues=["q"])
+        call(conn, "extend_leases", p_job_ids=["alone"], p_lease_ids=[alone["lease_id"]], p_seconds=60)
+        call(conn, "extend_lease", p_job_id="alone", p_lease_id=alone["lease_id"], p_worker_id="w")
+        call(conn, "release_job", p_job_id=second["job_id"])
+        assert column(conn, looked) == []
+
+        conn.execute("update holdfast.jobs set lease_expires_at = holdfast._clock()")
+        assert column(conn, looked) == [1]
+
+
 # Claims are forgotten, and never too soon
 
 

@@ -51,6 +51,20 @@ def test_room_is_taken_when_a_claim_is_asked_for_not_when_it_answers() -> None:
     assert book.ask(3) == 0  # one claim at a time: a second could bring what the first brings
 
 
+def test_an_outcome_told_for_a_job_that_was_lost_frees_no_slot() -> None:
+    book = Book(2)
+    book.ask(2)
+    book.assign([claimed("a", "a1"), claimed("b", "b1")], now=1.0)
+    book.deliver()
+    told = [("a", "a1", COMPLETED), ("b", "b1", COMPLETED)]
+    assert book.slots_of(told) == 2
+
+    book.free("a")  # somebody else has it now
+    assert book.slots_of(told) == 1
+    book.lapse("b", "b1")
+    assert book.slots_of(told) == 0
+
+
 def test_a_second_claim_may_ask_for_what_it_frees_while_the_first_has_arrived_and_is_not_entered() -> None:
     book = Book(4)
     book.ask(2)

@@ -255,7 +255,7 @@ CREATE INDEX jobs_held ON jobs USING btree (lapses_at) WHERE lapses_at IS NOT NU
 CREATE INDEX jobs_ready ON jobs USING btree (queue, priority, available_at, id) WHERE waiting_on = 0 AND lapses_at IS NULL AND finalized_at IS NULL;
 CREATE INDEX jobs_trace_by_job ON jobs_trace USING btree (job_id, trace_id);
 
-CREATE TRIGGER lease_followed AFTER UPDATE OF lease_expires_at ON jobs FOR EACH ROW WHEN (new.lapses_at <> new.lease_expires_at) EXECUTE FUNCTION _follow_lease();
+CREATE TRIGGER leases_followed AFTER UPDATE OF lease_expires_at ON jobs FOR EACH STATEMENT WHEN (current_setting('holdfast.moves_leases'::text, true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION _follow_lease();
 
 create view job_details (
   job_id text,
@@ -460,7 +460,7 @@ create function _follow_failed_parents(p_ids bigint[], p_worker_id text)
   language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path from current;
 create function _follow_lease()
   returns trigger
-  language plpgsql volatile set search_path from current;
+  language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set search_path from current;
 create function _forget(p_ids bigint[])
   returns void
   language plpgsql volatile set enable_seqscan=off set jit=off set search_path from current;

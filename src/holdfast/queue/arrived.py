@@ -22,7 +22,7 @@ class Arrived:
         self, enter: Callable[[], None], stream: OpenStream, settled: list[Settlement], asked: int
     ) -> None:
         self.stream: Final = stream
-        self.settled: Final = settled
+        self.settled = settled
         """What it wrote down: their slots are free, and are counted as taken until it is entered."""
         self.asked: Final = asked
         """The slots it reserved, as many as it may have brought jobs."""
@@ -41,3 +41,9 @@ class Arrived:
         except Exception:
             logger.exception("what a claim brought cannot be read; the database is asked once more")
             self.is_lost = True
+        # Thousands of values: to let go of them takes time, and now the server works.
+        self._enter, self.settled = _nothing, []
+
+
+def _nothing() -> None:
+    """What has been entered."""

@@ -8,7 +8,7 @@ fewer jobs than the database does, and capacity is never exceeded.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, Protocol
@@ -74,6 +74,8 @@ class Book:
     leaving: list[Entry] = field(default_factory=list[Entry])
     """Settled and let go. To take them apart takes longer than that, and the server waits for its next call:
     so it is done with the next claim, which is entered while the server works."""
+    is_regular: bool = True
+    """Whether all that left were told of first: as long as that is so, every outcome told frees a slot."""
 
     @property
     def room(self) -> int:
@@ -90,8 +92,10 @@ class Book:
         self.asked += asked
         return asked
 
-    def slots_of(self, settlements: Iterable[Settlement]) -> int:
+    def slots_of(self, settlements: Sequence[Settlement]) -> int:
         """How many of their leases have a slot here: one that was lost has given it back already."""
+        if self.is_regular:  # the server waits for this answer
+            return len(settlements)
         slots = 0
         find = self.entries.get
         for job_id, lease_id, _ in settlements:
@@ -184,6 +188,7 @@ class Book:
         if entry is None or (lease_id is not None and entry.lease_id != lease_id):
             return None
         self.entries.pop(job_id, None)
+        self.is_regular = False
         if not entry.delivered:
             self.waiting.pop(job_id, None)
             self.unwanted.pop(job_id, None)
@@ -218,6 +223,7 @@ class Book:
         if entry is None or entry.lease_id != lease_id:
             return False
         self.lapsed[job_id] = self.entries.pop(job_id)
+        self.is_regular = False
         return True
 
     def withdraw(self, job_id: str) -> bool:

@@ -238,8 +238,7 @@ class Feeding(ABC):
             return None
         most = self._most(stream)
         reports = stream.take_reports(most)
-        leaving = [*arrived.settled, *reports] if arrived else reports
-        asked = stream.ask(most, leaving, arrived.asked if arrived else 0) if claims else 0
+        asked = self._ask(stream, most, reports, arrived) if claims else 0
         if not (asked or reports):
             stream.looks.answer(0, looks)
             self._plan_poll(line)
@@ -300,6 +299,12 @@ class Feeding(ABC):
             self.reported(stream)
         self._plan_poll(line)
         return None
+
+    def _ask(self, stream: OpenStream, most: int, reports: list[Settlement], arrived: Arrived | None) -> int:
+        """Reserve room for the next call, which writes these outcomes down."""
+        if arrived is None:
+            return stream.ask(most, reports)
+        return stream.ask(most, [*arrived.settled, *reports], arrived.asked)
 
     def _may_go_on(self, line: Line, stream: OpenStream) -> bool:
         """Whether the next call can only be for the same stream, and has something to say already."""

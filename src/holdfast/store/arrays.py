@@ -22,23 +22,22 @@ def of_texts(items: Sequence[str | None], name: str) -> str:
     """Write texts, null where None; raise InvalidArgument for what cannot be stored, naming the parameter."""
     if not items:
         return "{}"
-    whole = None not in items
-    present = cast("Sequence[str]", items) if whole else [item for item in items if item is not None]
+    present = cast("Sequence[str]", items)
     try:
-        body = '","'.join(present)
+        together = "".join(present)
     except TypeError:
-        raise InvalidArgument(f"{name} must be texts: {_culprit(items)} is not") from None
-    if "\0" in body:
+        present = [item for item in items if item is not None]
+        together = _joined(present, name)
+    if "\0" in together:
         raise InvalidArgument(
             f"{name} holds a NUL character, which PostgreSQL cannot store: {_with_nul(items)}"
         )
-    if not body.isascii():
-        _refuse_surrogates(body, name)
-    if "\\" in body or body.count('"') > 2 * (len(present) - 1):  # more than those between them
+    if not together.isascii():
+        _refuse_surrogates(together, name)
+    if "\\" in together or '"' in together:
         present = _escaped(present)
-        body = '","'.join(present)
-    if whole:
-        return '{"' + body + '"}'
+    if len(present) == len(items):
+        return '{"' + '","'.join(present) + '"}'
     written = iter(present)
     return "{" + ",".join("NULL" if item is None else f'"{next(written)}"' for item in items) + "}"
 
@@ -90,6 +89,13 @@ def for_one_statement(columns: Columns, name: str) -> Columns:
 
 def _of(written: Iterable[str | None]) -> str:
     return "{" + ",".join("NULL" if item is None else item for item in written) + "}"
+
+
+def _joined(texts: Sequence[str], name: str) -> str:
+    try:
+        return "".join(texts)
+    except TypeError:
+        raise InvalidArgument(f"{name} must be texts: {_culprit(texts)} is not") from None
 
 
 def _escaped(texts: Sequence[str]) -> list[str]:

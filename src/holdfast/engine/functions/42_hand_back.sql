@@ -39,7 +39,9 @@ declare
   v_worker_ids text[];
   v_inputs jsonb[];
   v_outputs jsonb[];
+  v_moves text;
 begin
+  v_moves := set_config('holdfast.moves_leases', 'on', true);
   with back as (
     update jobs job
     set state = given.target,
@@ -127,6 +129,7 @@ begin
   into
     v_wake, v_dead_parents, v_holders, v_streams_freed, v_job_ids, v_events, v_worker_ids, v_inputs, v_outputs
   from back;
+  v_moves := set_config('holdfast.moves_leases', 'off', true);
 
   if v_holders is not null then
     delete from holds where job_id = any (v_holders);

@@ -617,10 +617,12 @@ declare
   v_expires constant timestamptz := v_now + p_lease_seconds * interval '1 second';
   v_leave constant boolean := not v_locked.o_in_line;
   v_variant constant bigint := 1::bigint << 63;
+  v_moves text;
 begin
   if v_ids is null then
     return;
   end if;
+  v_moves := set_config('holdfast.moves_leases', 'on', true);
   return query
     update jobs job
     set state = 'RUNNING',
@@ -640,6 +642,7 @@ begin
       job.priority, job.tags, job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s,
       job.retry, job.available_at, job.created_at, job.lease_expires_at, job.id, job.started_at, job.last_retry_at,
       job.expires_at, job.error_message, job.if_parent_fails;
+  v_moves := set_config('holdfast.moves_leases', 'off', true);
   if v_locked.o_keyed or v_locked.o_traced then
     perform _complete_claim(v_ids, p_worker_id, v_now, v_locked.o_keyed, v_locked.o_traced);
   end if;
@@ -676,12 +679,14 @@ as $$
 declare
   v_now timestamptz := _clock();
   v_number bigint;
+  v_moves text;
 begin
   if p_worker_id <> '' and p_limit >= 1 and p_lease_seconds > 0 and p_lease_seconds <= 1e9
     and (p_stream_id is null or pg_try_advisory_xact_lock_shared(p_stream_id))
   then
     -- Mostly generated: to look for a name takes a function with a question in it.
     v_number := coalesce((_generated_numbers(array[p_job_id]))[1], _job_number(p_job_id));
+    v_moves := set_config('holdfast.moves_leases', 'on', true);
     return query
       update jobs job
       set state = 'RUNNING',
@@ -718,6 +723,7 @@ begin
         job.priority, job.tags, job.attempts, job.max_attempts, job.resource_keys, job.singleton_key, job.timeout_s,
         job.retry, job.available_at, job.created_at, job.lease_expires_at, job.id, job.started_at, job.last_retry_at,
         job.expires_at, job.error_message, job.if_parent_fails;
+    v_moves := set_config('holdfast.moves_leases', 'off', true);
     if found then
       return;
     end if;
@@ -803,6 +809,7 @@ declare
   v_begun timestamptz;
   v_queue text;
   v_zero integer;
+  v_moves text;
 begin
   if p_limit is null or p_limit < 0 then
     raise exception 'the limit must be at least 0, not %', coalesce(p_limit::text, 'null') using errcode = '22023';
@@ -859,6 +866,7 @@ begin
         state := null;
         return next;
       end if;
+      v_moves := set_config('holdfast.moves_leases', 'on', true);
       return query
         update jobs job
         set state = 'RUNNING',
@@ -884,6 +892,7 @@ begin
           job.error_message, job.if_parent_fails,
           case when job.id = any (v_taken) then 'holding' end,
           case when not p_brief then job.state end;
+      v_moves := set_config('holdfast.moves_leases', 'off', true);
       if v_locked.o_keyed or v_locked.o_traced then
         perform _complete_claim(v_ids, p_worker_id, v_now, v_locked.o_keyed, v_locked.o_traced);
       end if;

@@ -9,6 +9,7 @@ as $$
 declare
   v_job jobs_with_status;
   v_until timestamptz;
+  v_moves text;
 begin
   perform _require(p_lease_id, 'p_lease_id');
   perform _require(p_worker_id, 'p_worker_id');
@@ -17,11 +18,13 @@ begin
   if v_job.state <> 'RUNNING' then
     perform _refuse(p_job_id, 'extend', 'wrong_state', v_job.state);
   end if;
+  v_moves := set_config('holdfast.moves_leases', 'on', true);
   update jobs job
   set lease_expires_at = extended.until, lapses_at = extended.until, extended_at = _clock()
   from (select greatest(v_job.lease_expires_at, _clock() + p_additional_seconds * interval '1 second') as until) as extended
   where job.id = v_job.number
   returning job.lease_expires_at into v_until;
+  v_moves := set_config('holdfast.moves_leases', 'off', true);
   perform _emit_trace_event(
     p_job_id, 'lease_extended', p_worker_id, jsonb_build_object('lease_id', p_lease_id, 'seconds', p_additional_seconds),
     jsonb_build_object('lease_expires_at', v_until));
@@ -49,6 +52,7 @@ declare
   v_ids bigint[];
   v_live bigint[];
   v_now timestamptz;
+  v_moves text;
 begin
   perform _require_positive(p_seconds, 'p_seconds');
   if cardinality(p_job_ids) is distinct from cardinality(p_lease_ids) then
@@ -76,12 +80,14 @@ begin
   ) as held;
 
   v_now := _clock();
+  v_moves := set_config('holdfast.moves_leases', 'on', true);
   update jobs job
   set lease_expires_at = greatest(job.lease_expires_at, v_now + p_seconds * interval '1 second'),
       lapses_at = greatest(job.lease_expires_at, v_now + p_seconds * interval '1 second'),
       extended_at = v_now
   where job.id = any (v_live)
     and job.lease_expires_at > v_now;
+  v_moves := set_config('holdfast.moves_leases', 'off', true);
   if trace_level() = 'all' then
     perform _emit_trace_events(
       array_agg(_public_id(job.name, job.id)), array_agg('lease_extended'::text), array_agg(job.assignee_id),
