@@ -12,7 +12,7 @@ _HOLDFAST = Peer(
     settings=(
         Setting(
             "concurrency",
-            4000,
+            3000,
             "docs/guides/run-workers.md",
             "jobs at a time in each process; tried in turns: 1000, 2000, 3000, 4000; before that 100, 500",
         ),

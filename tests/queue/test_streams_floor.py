@@ -120,7 +120,7 @@ def test_what_stands_before_the_floor_is_found_at_once_when_a_claim_does_not_fil
 def test_a_look_that_was_slow_once_does_not_hide_what_comes_back_in_line_for_long() -> None:
     """A worker whose claim had waited for a frozen server went 65 s without the jobs of a killed one."""
     assert lines.floor_for_s(0.001) == lines.FLOOR_S
-    assert lines.floor_for_s(0.3) == pytest.approx(3.0)
+    assert lines.floor_for_s(0.15) == pytest.approx(3.0)
     assert lines.floor_for_s(6.5) == lines.FLOOR_MOST_S
 
 

@@ -8,7 +8,7 @@ from holdfast.bench.arena import Arena, beside
 from holdfast.bench.compared import Compared
 from holdfast.bench.report import Figure, Finding
 
-PART = 10
+PART = 5
 """The worker runs this part of so many jobs, each time."""
 
 

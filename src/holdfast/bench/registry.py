@@ -55,7 +55,7 @@ SCENARIOS: Final = {
             "two worker processes run jobs that do nothing",
             "two processes ÷ one process",
             "≥ 1.1",
-            50_000,
+            200_000,
             (_CONCURRENCY,),
         ),
         Scenario(

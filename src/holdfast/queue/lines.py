@@ -22,12 +22,12 @@ SWEEP_S: Final = 1.0
 """How often a busy line also looks for leases that have ended."""
 
 FLOOR_S: Final = 1.0
-FLOOR_SHARE: Final = 10
+FLOOR_SHARE: Final = 20
 FLOOR_MOST_S: Final = 5.0
 """How long a busy line claims from where the last claim began, before it looks from the beginning again. A
-look from the beginning that took long, as when a long transaction keeps dead rows there, is paid for by ten
-times as long without one, but not for longer than the last: what comes back in line stands there, and it may
-have been the way to the database that was slow."""
+look from the beginning that took long, as when a long transaction keeps dead rows there, is paid for by
+twenty times as long without one, but not for longer than the last: what comes back in line stands there, and
+it may have been the way to the database that was slow."""
 
 GATHER_S: Final = 0.005
 """How long room is gathered before more is claimed for a reader that still has something to do."""
