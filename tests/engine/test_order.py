@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from tests.clock import Clock
-from tests.engine.sql import Connection, call, claim, settle, submit, submit_and_claim, submit_many
+from tests.engine.sql import Connection, call, claim, column, settle, submit, submit_and_claim, submit_many
 
 
 def claimed(conn: Connection, *queues: str, limit: int = 1, **more: object) -> list[str]:
@@ -225,3 +225,37 @@ def test_the_next_due_moment_is_the_earliest_of_the_queues_and_the_leases(
     submit(conn, "held")
     claim(conn, p_lease_seconds=30)
     assert next_due() == now + timedelta(seconds=30)
+
+
+def test_a_claim_that_finds_nobody_in_line_does_not_look_through_the_line_once_more(conn: Connection) -> None:
+    """Under a long transaction each look walks over the dead rows of all who stood there."""
+    looked = "select calls from pg_stat_xact_user_functions where funcname = '_next_due'"
+
+    def look(*queues: str) -> object:
+        (row,) = call(
+            conn,
+            "settle_and_claim",
+            p_job_ids=None,
+            p_operations=None,
+            p_lease_ids=None,
+            p_worker_id="w",
+            p_queues=list(queues),
+            p_limit=1,
+            p_lease_seconds=30,
+        )
+        assert row["kind"] == "next"
+        return row["available_at"]
+
+    submit(conn, "elsewhere", queue="z")
+    lapses_at = claim(conn, "z", p_lease_seconds=30)[0]["lease_expires_at"]
+    with conn.transaction():
+        conn.execute("set local track_functions = 'all'")
+        assert look("q") == lapses_at
+        assert column(conn, looked) == []
+
+        assert look("q", "r") == lapses_at
+        submit(conn, "late", p_delay=20)
+        due = look("q")
+        assert isinstance(due, datetime)
+        assert due < lapses_at
+        assert column(conn, looked) == [2]

@@ -518,7 +518,7 @@ create function _lock_jobs(p_ids bigint[])
 create function _lock_live_job(p_job_id text, p_operation text)
   returns jobs
   language plpgsql volatile set search_path from current;
-create function _lock_next_jobs(p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision, p_tags text[], p_stream_id bigint, p_sweep boolean, p_floor_at timestamp with time zone, p_floor_id bigint, p_take_resources boolean, p_floor_priority integer, OUT o_ids bigint[], OUT o_runs integer[], OUT o_taken bigint[], OUT o_lease text, OUT o_now timestamp with time zone, OUT o_in_line boolean, OUT o_keyed boolean, OUT o_traced boolean)
+create function _lock_next_jobs(p_worker_id text, p_queues text[], p_limit integer, p_lease_seconds double precision, p_tags text[], p_stream_id bigint, p_sweep boolean, p_floor_at timestamp with time zone, p_floor_id bigint, p_take_resources boolean, p_floor_priority integer, OUT o_ids bigint[], OUT o_runs integer[], OUT o_taken bigint[], OUT o_lease text, OUT o_now timestamp with time zone, OUT o_in_line boolean, OUT o_keyed boolean, OUT o_traced boolean, OUT o_none boolean)
   returns record
   language plpgsql volatile set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set enable_sort=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _lock_parents(p_wait_for text[], p_if_parent_fails text)
@@ -531,6 +531,9 @@ create function _lock_with_parents(p_job_id text, p_wait_for text[])
   returns void
   language plpgsql volatile set search_path from current;
 create function _next_due(p_queues text[])
+  returns timestamp with time zone
+  language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
+create function _next_end()
   returns timestamp with time zone
   language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path from current;
 create function _notify_freed()

@@ -188,6 +188,21 @@ begin
     order by line.place);
 end $$;
 
+-- The next moment at which somebody has to look after leases. Index: jobs_held and the claims by look_at, the first of each.
+create or replace function _next_end() returns timestamptz
+language plpgsql
+set search_path from current
+set enable_seqscan = off
+set jit = off
+set enable_bitmapscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+  return least(
+    (select job.lapses_at from jobs job where job.lapses_at is not null order by job.lapses_at limit 1),
+    (select claims.look_at from claims order by claims.look_at limit 1));
+end $$;
+
 -- The next moment after now at which something becomes due in these queues: a job's time or the end of a lease.
 create or replace function _next_due(p_queues text[]) returns timestamptz
 language plpgsql
@@ -233,16 +248,8 @@ begin
       ) as first
     ) as at
     from unnest(p_queues) as line (queue)
-    union all
-    (
-      select job.lapses_at from jobs job
-      where job.lapses_at is not null
-      order by job.lapses_at limit 1
-    )
-    union all
-    (select claims.look_at from claims order by claims.look_at limit 1)
   ) as due;
-  return v_next;
+  return least(v_next, _next_end());
 end $$;
 
 -- The next moment something becomes due in these queues: a job's time, or the end of any lease. Null: nothing is known.
@@ -285,7 +292,7 @@ end $$;
 -- o_ids: their numbers as they stand in line, null if there is nothing to take. o_runs: where in o_ids ascending numbers
 -- begin. o_taken: those that got their resource. o_lease: what their leases begin with. o_in_line: whether they stay in line
 -- while they are held; if so, they are written down as a claim. o_keyed: whether some have singleton keys. o_traced: whether the
--- claim is to be traced.
+-- claim is to be traced. o_none: true if nobody at all stands in the only queue, so nobody there becomes due.
 -- Guard: what makes a job eligible is tested under the row lock; locked jobs are skipped, never waited for.
 create or replace function _lock_next_jobs(
   p_worker_id text,
@@ -306,7 +313,8 @@ create or replace function _lock_next_jobs(
   out o_now timestamptz,
   out o_in_line boolean,
   out o_keyed boolean,
-  out o_traced boolean
+  out o_traced boolean,
+  out o_none boolean
 )
 language plpgsql
 set search_path from current
@@ -403,6 +411,7 @@ begin
     end if;
     v_priority := null;
   elsif v_priority is null then
+    o_none := true;
     return;
   end if;
 
@@ -904,7 +913,12 @@ begin
         select
           'next', null::text, null::text, null::text, null::text, null::jsonb, null::bytea, null::integer, null::text[],
           null::integer, null::integer, null::text[], null::text, null::double precision, null::jsonb,
-          case when current_setting('holdfast.passed_over', true) = 'on' then _clock() else _next_due(p_queues) end,
+          case
+            when current_setting('holdfast.passed_over', true) = 'on' then _clock()
+            -- Under a long transaction it takes a walk over the dead rows of all who stood there to see that nobody does.
+            when v_locked.o_none then _next_end()
+            else _next_due(p_queues)
+          end,
           _clock(), null::timestamptz, null::bigint, null::timestamptz, null::timestamptz,
           null::timestamptz, null::text, null::text, null::text, null::job_state;
       -- Last of all: whoever has the row locked then needs nothing else, and stands in nobody's way.
