@@ -19,8 +19,8 @@ from holdfast.engine.connect import connect
 
 BATCH = 1_000
 SHARE = 0.4
-"""The worker runs this share of the jobs afterwards, each time: so many that it takes seconds, because it looks from
-the beginning once when it begins, once when it ends, and then every five seconds at most."""
+"""The worker runs this share of the jobs afterwards, each time: so many that it takes seconds, because it
+looks from the beginning when it begins, when it ends, and in between every five seconds at most."""
 
 
 def measure(arena: Arena) -> Finding:
